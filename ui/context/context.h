@@ -9,6 +9,8 @@
 #include "ui/context/landmarks.h"
 #include "ui/context/path_memory.h"
 #include "ui/context/toasts.h"
+#include "ui/figure/canvas/canvas.h"
+#include "ui/figure/style.h"
 #include "ui/scene/axes/playback.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/marks/step_marks.h"
@@ -61,6 +63,9 @@ struct UiContext {
     StepMarks marks; ///< of the shown recording
     PathMemory paths;
     Theme theme;
+    FigureStyle screen_style; ///< the theme in this frame's sizes: what ScreenPen draws with
+    FigureCanvas* painted =
+        nullptr; ///< hears all that panels draw on a ScreenCanvas, for suites; null: nobody listens
     Toasts toasts;
     Landmarks landmarks;
     /// Of the shown run's text: every possible refresh; null where there is none. A snapshot, which grows by being replaced.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ui/base/pixel_box.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,9 +21,7 @@ namespace refreshlab::ui {
 /// picture of one panel needs them.
 class Landmarks {
 public:
-    struct Box {
-        float x = 0, y = 0, width = 0, height = 0;
-    };
+    using Box = PixelBox;
     void watch() { m_watched = true; } ///< from the next frame on
 
     void set(std::string_view name, Box box) {

@@ -16,7 +16,10 @@ namespace refreshlab::ui {
 namespace {
 
 using Align = TextStyle::Align;
-constexpr double tick = 2.5, tick_gap = 1.5; // points: length of a tick, and from it to its label
+/// From the end of a tick to its label.
+double tick_gap(const FigurePen& pen) {
+    return pen.style.tick_pt * 0.6;
+}
 
 std::vector<double> y_ticks(const FigurePen& pen, const ValueAxis& axis, double height) {
     const int at_most = std::max(2, static_cast<int>(height / (pen.small_line() * 1.6)));
@@ -33,11 +36,11 @@ std::vector<std::string> tick_labels(std::span<const double> ticks, AxisScale sc
 
 void draw_x_ticks(const FigurePen& pen, const PlotArea& area, std::span<const double> values,
                   std::span<const std::string> labels, std::string_view title) {
-    const double base = area.rect.bottom() + tick + tick_gap + pen.style.small_pt * 0.8;
+    const double base = area.rect.bottom() + pen.style.tick_pt + tick_gap(pen) + pen.style.small_pt * 0.8;
     double last_right = -1e9;
     for (size_t i = 0; i < values.size(); ++i) {
         const double x = area.x(values[i]);
-        pen.canvas.line({x, area.rect.bottom()}, {x, area.rect.bottom() + tick},
+        pen.canvas.line({x, area.rect.bottom()}, {x, area.rect.bottom() + pen.style.tick_pt},
                         {pen.style.theme.plot_border, pen.style.axis_pt});
         if (labels.empty()) continue;
         const double width = pen.canvas.width_of(labels[i], pen.small());
@@ -50,16 +53,74 @@ void draw_x_ticks(const FigurePen& pen, const PlotArea& area, std::span<const do
                         pen.text(Align::centre));
 }
 
+using Mark = LegendEntry::Mark;
+
 double swatch(const FigurePen& pen, const LegendEntry& entry) {
-    if (entry.mark == LegendEntry::Mark::box) return pen.style.small_pt * 0.8;
-    return entry.mark == LegendEntry::Mark::letter ? pen.style.small_pt * 0.6 : pen.style.text_pt * 1.4;
+    switch (entry.mark) {
+    case Mark::box:
+    case Mark::hatched:
+        return pen.style.small_pt * 0.8;
+    case Mark::letter:
+        return pen.style.small_pt * 0.6;
+    case Mark::sample:
+        return pen.style.small_pt;
+    case Mark::scale:
+        return pen.style.small_pt * 3;
+    default:
+        return pen.style.text_pt * 1.4;
+    }
+}
+double swatch_gap(const FigurePen& pen) {
+    return pen.style.small_pt * 0.4;
 }
 std::string_view words_of(const LegendEntry& entry) {
-    const bool letter = entry.mark == LegendEntry::Mark::letter && !entry.words.empty();
+    const bool letter = entry.mark == Mark::letter && !entry.words.empty();
     return std::string_view(entry.words).substr(letter ? 1 : 0);
 }
 double entry_width(const FigurePen& pen, const LegendEntry& entry) {
-    return swatch(pen, entry) + 3 + pen.canvas.width_of(words_of(entry), pen.small()) + pen.style.text_pt;
+    double width = swatch(pen, entry) + swatch_gap(pen) + pen.canvas.width_of(words_of(entry), pen.small());
+    if (entry.mark == Mark::scale) width += swatch_gap(pen) + pen.canvas.width_of(entry.end, pen.small());
+    return width;
+}
+
+void draw_ramp(const FigurePen& pen, const FigureRect& place, const ColourScale& scale) {
+    std::array<uint32_t, 128> cells{};
+    for (size_t i = 0; i < cells.size(); ++i)
+        cells[i] = scale.colour((static_cast<double>(i) + 0.5) / static_cast<double>(cells.size()));
+    pen.canvas.image(place, {std::ssize(cells), 1, cells});
+}
+
+/// What stands for the entry. \param base  of its words
+void draw_swatch(const FigurePen& pen, const LegendEntry& entry, double left, double base) {
+    const double wide = swatch(pen, entry), side = pen.style.small_pt * 0.8;
+    const FigureRect box{left, base - pen.style.small_pt * 0.75, wide, side};
+    switch (entry.mark) {
+    case Mark::letter: {
+        TextStyle letter = pen.small();
+        letter.bold = true;
+        letter.colour = entry.colour;
+        pen.canvas.text({left, base}, entry.words.substr(0, 1), letter);
+        break;
+    }
+    case Mark::box:
+        pen.canvas.rectangle(box, entry.colour);
+        break;
+    case Mark::hatched:
+        draw_absent(pen, box);
+        break;
+    case Mark::sample:
+        if (entry.draw_sample) entry.draw_sample(pen, box);
+        break;
+    case Mark::scale:
+        if (entry.colours) draw_ramp(pen, box, *entry.colours);
+        break;
+    default: {
+        const double middle = base - pen.style.small_pt * 0.33;
+        pen.canvas.line({left, middle}, {left + wide, middle},
+                        {entry.colour, pen.style.line_pt * 1.3,
+                         entry.mark == Mark::dashed ? pen.style.text_pt * 0.25 : 0.0});
+    }
+    }
 }
 
 } // namespace
@@ -90,11 +151,16 @@ void FigurePen::heading(size_t part, size_t parts, FigurePoint at, std::string_v
     canvas.text({x, at.y}, fitted(words, text(), at.x + width - x), text());
 }
 
+double x_axis_height(const FigurePen& pen) {
+    return pen.style.tick_pt + tick_gap(pen) + pen.style.small_pt * 0.8 + pen.text_line() +
+           pen.style.text_pt * 0.3;
+}
+
 double y_labels_width(const FigurePen& pen, const ValueAxis& axis, double height) {
     double width = 0;
     for (const std::string& label : tick_labels(y_ticks(pen, axis, height), axis.scale))
         width = std::max(width, pen.canvas.width_of(label, pen.small()));
-    return width + tick + tick_gap;
+    return width + pen.style.tick_pt + tick_gap(pen);
 }
 
 void draw_plot_ground(const FigurePen& pen, const PlotArea& area) {
@@ -105,6 +171,23 @@ void draw_plot_ground(const FigurePen& pen, const PlotArea& area) {
     }
 }
 
+void draw_absent(const FigurePen& pen, const FigureRect& place) {
+    if (place.width <= 0 || place.height <= 0) return;
+    pen.canvas.rectangle(place, pen.style.theme.absent_a);
+    pen.canvas.push_clip(place);
+    // Lines start on multiples of their distance, so that neighbouring hatches join without a seam.
+    const double distance = pen.style.text_pt * 0.5;
+    std::vector<FigurePoint> lines;
+    for (double x = std::floor((place.x - place.height) / distance) * distance; x < place.right();
+         x += distance) {
+        lines.push_back({x, place.bottom()});
+        lines.push_back({x + place.height, place.y});
+        lines.push_back({NAN, NAN});
+    }
+    pen.canvas.polyline(lines, {pen.style.theme.absent_b, pen.style.axis_pt});
+    pen.canvas.pop_clip();
+}
+
 void draw_y_axis(const FigurePen& pen, const PlotArea& area, std::string_view y_title, double labels_width,
                  bool right) {
     const auto ticks = y_ticks(pen, area.y, area.rect.height);
@@ -112,9 +195,10 @@ void draw_y_axis(const FigurePen& pen, const PlotArea& area, std::string_view y_
     const double side = right ? area.rect.right() : area.rect.x, out = right ? 1 : -1;
     for (size_t i = 0; i < ticks.size(); ++i) {
         const double y = area.y_of(ticks[i]);
-        pen.canvas.line({side, y}, {side + out * tick, y}, {pen.style.theme.plot_border, pen.style.axis_pt});
-        pen.canvas.text({side + out * (tick + tick_gap), y + pen.style.small_pt * 0.35}, labels[i],
-                        pen.small(right ? Align::left : Align::right));
+        pen.canvas.line({side, y}, {side + out * pen.style.tick_pt, y},
+                        {pen.style.theme.plot_border, pen.style.axis_pt});
+        pen.canvas.text({side + out * (pen.style.tick_pt + tick_gap(pen)), y + pen.style.small_pt * 0.35},
+                        labels[i], pen.small(right ? Align::left : Align::right));
     }
     if (y_title.empty()) return;
     TextStyle title = pen.text(Align::centre);
@@ -174,10 +258,7 @@ double draw_colour_bar(const FigurePen& pen, FigureRect place, const ColourScale
         draw_arrow(x + arrow, x, 0);
         x += arrow;
     }
-    std::array<uint32_t, 128> cells{};
-    for (size_t i = 0; i < cells.size(); ++i)
-        cells[i] = scale.colour((static_cast<double>(i) + 0.5) / static_cast<double>(cells.size()));
-    pen.canvas.image({x, place.y, bar, height}, static_cast<int64_t>(cells.size()), 1, cells);
+    draw_ramp(pen, {x, place.y, bar, height}, scale);
     x += bar;
     if (beyond.high) {
         draw_arrow(x, x + arrow, 1);
@@ -187,49 +268,48 @@ double draw_colour_bar(const FigurePen& pen, FigureRect place, const ColourScale
     return height + 2;
 }
 
-double legend_height(const FigurePen& pen, double width, std::span<const LegendEntry> entries) {
-    if (entries.empty()) return 0;
-    double x = 0;
-    int lines = 1;
-    for (const LegendEntry& entry : entries) {
-        const double wide = entry_width(pen, entry);
-        if (x > 0 && x + wide > width) {
-            ++lines;
-            x = 0;
-        }
-        x += wide;
-    }
-    return lines * pen.small_line();
-}
-
-double draw_legend(const FigurePen& pen, FigurePoint at, double width, std::span<const LegendEntry> entries) {
-    const FigureGroup group(pen.canvas, "legend");
+std::vector<FigureRect> legend_places(const FigurePen& pen, double width,
+                                      std::span<const LegendEntry> entries) {
+    std::vector<FigureRect> places;
     double x = 0, y = 0;
     for (const LegendEntry& entry : entries) {
-        const double wide = entry_width(pen, entry), mark = swatch(pen, entry);
+        const double wide = entry_width(pen, entry);
         if (x > 0 && x + wide > width) {
             y += pen.small_line();
             x = 0;
         }
-        const double left = at.x + x, base = at.y + y + pen.style.small_pt;
-        const double middle = base - pen.style.small_pt * 0.33;
-        if (entry.mark == LegendEntry::Mark::letter) {
-            TextStyle letter = pen.small();
-            letter.bold = true;
-            letter.colour = entry.colour;
-            pen.canvas.text({left, base}, entry.words.substr(0, 1), letter);
-        } else if (entry.mark == LegendEntry::Mark::box) {
-            pen.canvas.rectangle({left, base - pen.style.small_pt * 0.75, mark, mark}, entry.colour);
-        } else {
-            pen.canvas.line(
-                {left, middle}, {left + mark, middle},
-                {entry.colour, pen.style.line_pt * 1.3, entry.mark == LegendEntry::Mark::dashed ? 2.0 : 0.0});
-        }
-        pen.canvas.text({left + mark + 3, base}, pen.fitted(words_of(entry), pen.small(), width - mark - 3),
-                        pen.small());
-        x += wide;
+        places.push_back({x, y, wide, pen.small_line()});
+        x += wide + pen.style.text_pt;
     }
-    return legend_height(pen, width, entries);
+    return places;
+}
+
+double legend_height(const FigurePen& pen, double width, std::span<const LegendEntry> entries) {
+    return entries.empty() ? 0 : legend_places(pen, width, entries).back().bottom();
+}
+
+double draw_legend(const FigurePen& pen, FigurePoint at, double width, std::span<const LegendEntry> entries) {
+    const FigureGroup group(pen.canvas, "legend");
+    const auto places = legend_places(pen, width, entries);
+    for (size_t i = 0; i < entries.size(); ++i) {
+        const LegendEntry& entry = entries[i];
+        const double base = at.y + places[i].y + pen.style.small_pt,
+                     beside = swatch(pen, entry) + swatch_gap(pen);
+        double x = at.x + places[i].x;
+        TextStyle ink = pen.small();
+        if (entry.strong) ink.colour = pen.style.theme.text;
+        const std::string words = pen.fitted(words_of(entry), ink, width - beside);
+        if (entry.mark != Mark::scale) {
+            draw_swatch(pen, entry, x, base);
+            pen.canvas.text({x + beside, base}, words, ink);
+            continue;
+        }
+        pen.canvas.text({x, base}, words, ink);
+        x += pen.canvas.width_of(words, ink) + swatch_gap(pen);
+        draw_swatch(pen, entry, x, base);
+        pen.canvas.text({x + beside, base}, entry.end, ink);
+    }
+    return entries.empty() ? 0 : places.back().bottom();
 }
 
 } // namespace refreshlab::ui

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,22 +16,24 @@
 
 namespace refreshlab::ui {
 
-/// What the parts of a figure share: where it goes and how it looks, with the marks that all plots have.
+/// What the parts of a figure and of a panel share: where it goes and how it looks, with the marks that all plots have.
 struct FigurePen {
     FigureCanvas& canvas;
     const FigureStyle& style;
 
     [[nodiscard]] TextStyle text(TextStyle::Align align = TextStyle::Align::left) const {
-        return {.size = style.text_pt, .colour = style.theme.text, .align = align};
+        return {.size = style.text_pt, .colour = style.ink(), .align = align};
     }
     [[nodiscard]] TextStyle small(TextStyle::Align align = TextStyle::Align::left) const {
-        return {.size = style.small_pt, .colour = style.theme.text, .align = align};
+        return {.size = style.small_pt, .colour = style.ink(), .align = align};
     }
     [[nodiscard]] TextStyle muted(TextStyle::Align align = TextStyle::Align::left) const {
         return {.size = style.small_pt, .colour = style.theme.text_muted, .align = align};
     }
-    [[nodiscard]] double small_line() const { return style.small_pt * 1.35; } ///< from base line to base line
-    [[nodiscard]] double text_line() const { return style.text_pt * 1.35; }
+    [[nodiscard]] double small_line() const {
+        return style.small_pt * style.spacing;
+    } ///< from base line to base line
+    [[nodiscard]] double text_line() const { return style.text_pt * style.spacing; }
     /// As many characters as fit, with an ellipsis where some are left out.
     [[nodiscard]] std::string fitted(std::string_view utf8, const TextStyle& text, double width) const;
     /// The name of a part on a line of its own, with "(a)" before it where the style has letters and the figure has several parts.
@@ -57,6 +60,8 @@ struct PlotArea {
 /// \param labels_width  of the y labels, as y_labels_width() says for all plots of a column
 void draw_y_axis(const FigurePen& pen, const PlotArea& area, std::string_view y_title, double labels_width,
                  bool right = false);
+/// Room below a plot for ticks, labels and a title.
+[[nodiscard]] double x_axis_height(const FigurePen& pen);
 /// Whole numbers below the plot. \param title  of the axis; empty: ticks alone
 void draw_x_axis(const FigurePen& pen, const PlotArea& area, std::string_view title, bool labels = true);
 /// Any numbers below the plot.
@@ -65,6 +70,8 @@ void draw_value_x_axis(const FigurePen& pen, const PlotArea& area, std::string_v
 void draw_labelled_x_axis(const FigurePen& pen, const PlotArea& area, std::span<const double> places,
                           std::span<const double> values, AxisScale scale, std::string_view title);
 void draw_plot_ground(const FigurePen& pen, const PlotArea& area);
+/// Hatched where nothing was measured: two tones, so that they are not a value.
+void draw_absent(const FigurePen& pen, const FigureRect& place);
 
 /// At which ends of a colour bar values go on: arrows there.
 struct BeyondEnds {
@@ -82,10 +89,20 @@ struct LegendEntry {
         line,
         dashed,
         box,
-        letter, ///< the first character of the words stands for the swatch
+        letter,  ///< the first character of the words stands for the swatch
+        hatched, ///< a box of what was not measured
+        scale,   ///< colours behind the words, and `end` behind them
+        sample,  ///< what `draw_sample` draws
     } mark = Mark::line;
+    bool strong = false; ///< in the colour of text where other words are muted
+    std::optional<ColourScale> colours = {};
+    std::string end = {};
+    std::function<void(const FigurePen& pen, const FigureRect& place)> draw_sample = {};
 };
-/// Entries in lines that are no wider than the place. \return the height of the lines
+/// Where the entries are, in lines that are no wider than this, from 0, 0.
+[[nodiscard]] std::vector<FigureRect> legend_places(const FigurePen& pen, double width,
+                                                    std::span<const LegendEntry> entries);
+/// \return the height of the lines
 double draw_legend(const FigurePen& pen, FigurePoint at, double width, std::span<const LegendEntry> entries);
 [[nodiscard]] double legend_height(const FigurePen& pen, double width, std::span<const LegendEntry> entries);
 

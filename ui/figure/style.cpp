@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace refreshlab::ui {
 
@@ -69,6 +70,19 @@ void read_style(const nlohmann::json& json, const std::string& what, const std::
 }
 
 } // namespace
+
+FigureStyle screen_style(const Theme& theme, double em) {
+    return {.theme = theme,
+            .text_pt = em,
+            .small_pt = em,
+            .line_pt = std::max(1.5, em * 0.1),
+            .axis_pt = 1,
+            .tick_pt = std::round(em * 0.2),
+            .spacing = 1.15,
+            .on_screen = true,
+            .letters = false,
+            .runs = {}};
+}
 
 FigureStyle load_figure_style(const std::filesystem::path& assets, const std::string& name,
                               const std::filesystem::path& own) {

@@ -32,6 +32,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .marks = {},
           .paths = {},
           .theme = {},
+          .screen_style = {},
           .toasts = {},
           .landmarks = {},
           .landscape = {},

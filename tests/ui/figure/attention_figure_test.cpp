@@ -1,8 +1,8 @@
 // The figure of attention shows the panel's view: the same cells in the same colours, heads and order.
 #include "tests/support/refused.h"
 #include "tests/support/seed.h"
+#include "tests/ui/figure/drawn_figure.h"
 #include "tests/ui/figure/figure_fixture.h"
-#include "tests/ui/figure/recorded_canvas.h"
 #include "ui/scene/attention/attention_colours.h"
 #include "ui/theme/run_colours.h"
 

@@ -1,7 +1,7 @@
 // The figure of a cache shows the panel's view: entries or drift, of layers or of one layer's KV heads, in the same colours.
 #include "tests/support/refused.h"
+#include "tests/ui/figure/drawn_figure.h"
 #include "tests/ui/figure/figure_fixture.h"
-#include "tests/ui/figure/recorded_canvas.h"
 #include "tests/ui/maps/evicting_run.h"
 #include "ui/scene/maps/cache_model.h"
 #include "ui/theme/run_colours.h"
@@ -71,10 +71,9 @@ TEST_CASE("entries of a figure are the panel's cells, with what each row holds",
             // The bars: of all positions, then held, then read, in one scale.
             const auto held = count_rows(cache, rows);
             std::vector<double> widths;
-            for (const auto& [rect, fill] : canvas.rectangles)
-                if (rect.height < 40) widths.push_back(rect.width);
-            REQUIRE(widths.size() >= 3 * held.size());
-            widths.erase(widths.begin(), widths.end() - static_cast<long>(3 * held.size()));
+            for (const DrawnRectangle& bar : canvas.rectangles_of("held"))
+                widths.push_back(bar.rect.width);
+            REQUIRE(widths.size() == 3 * held.size());
             for (size_t i = 0; i < held.size(); ++i) {
                 const double all = static_cast<double>(4 + step);
                 CHECK(std::abs(widths[3 * i + 1] / widths[3 * i] - held[i].held / all) < 1e-9);

@@ -429,15 +429,24 @@ TEST_CASE("a distribution figure shows what the panel shows: its scale, threshol
     CHECK(heights()[0] / heights()[1] == Approx(2).epsilon(0.01));
     request.views.distribution.log = true;
     CHECK(heights()[0] / heights()[1] == Approx(std::log(40 / 0.5) / std::log(20 / 0.5)).epsilon(0.01));
-    // Thresholds that stand in the panel: of triggers that are on, of this signal.
+    // Thresholds that stand in the panel: of this signal; of a trigger that is off it is pale, and fires on no bar.
     const auto lines = [&](const char* id) {
         return all_matches(group(file_of(request, FigureFormat::svg), id), "(<path )").size();
     };
     request.policy = preset_policy("entropy");
     request.policy->triggers.at(0).threshold = 2;
     CHECK(lines("thresholds") == 1);
+    const auto opacities = [&](const char* id) {
+        const auto found =
+            all_matches(group(file_of(request, FigureFormat::svg), id), "opacity=\"([0-9.]+)\"");
+        return std::vector<std::string>(found.begin(), found.end());
+    };
+    CHECK(opacities("thresholds").empty());
+    CHECK(opacities("bars") == std::vector<std::string>{"0.322", "0.322", "0.749"}); // the upper bar fires
     request.policy->triggers.at(0).enabled = false;
-    CHECK(lines("thresholds") == 0);
+    CHECK(lines("thresholds") == 1);
+    CHECK(opacities("thresholds") == std::vector<std::string>{"0.451"});
+    CHECK(opacities("bars") == std::vector<std::string>{"0.322", "0.322"});
     request.policy->triggers.at(0).enabled = true;
     // Against another signal: the pairs of both, in cells, with the thresholds of both.
     request.views.distribution.other = "kl_nats";

@@ -219,7 +219,7 @@ TEST_CASE("a landscape figure has a cell for every possible refresh, in the colo
 
     const std::string svg = svg_of(request);
     for (const std::string& words :
-         {std::string(">step</text>"), std::string(">last refresh after step</text>"),
+         {std::string(">step</text>"), std::string(">step of the last refresh</text>"),
           std::string(">Loss above the teacher (nats)</text>"), words_of(shown)})
         CHECK_THAT(svg, ContainsSubstring(words));
     const size_t group = svg.find("<g id=\"triangle\">");

@@ -250,7 +250,8 @@ TEST_CASE("tokens of a figure are underlined by who wrote their entries", "[figu
         if (box.height < 5) lines.push_back(box.fill);
     const std::string refreshed = hex_of(origin_colour(theme, Origin::teacher_refresh)),
                       own = hex_of(origin_colour(theme, Origin::student));
-    CHECK(lines == std::vector<std::string>{refreshed, refreshed, own, own, own});
+    const std::string chosen = hex_of(theme.origin_prefill); // above y_1, which the teacher's prefill chose
+    CHECK(lines == std::vector<std::string>{refreshed, chosen, refreshed, own, own, own});
     CHECK_THAT(svg, ContainsSubstring(">refreshed</text>") && ContainsSubstring(">student</text>"));
     const DataTable table = make_figure(request)->table();
     CHECK(table.columns.back() == "origin");

@@ -109,7 +109,7 @@ void CairoCanvas::polygon(std::span<const FigurePoint> points, Colour fill) {
     cairo_fill(m_context.get());
 }
 
-void CairoCanvas::rectangle(const FigureRect& rect, Colour fill) {
+void CairoCanvas::rectangle(const FigureRect& rect, Colour fill, const Rounding&) {
     cairo_rectangle(m_context.get(), rect.x, rect.y, rect.width, rect.height);
     set_colour(fill);
     cairo_fill(m_context.get());
@@ -120,17 +120,20 @@ void CairoCanvas::frame(const FigureRect& rect, const Stroke& stroke) {
     apply(stroke);
 }
 
-void CairoCanvas::image(const FigureRect& rect, int64_t width, int64_t height,
-                        std::span<const uint32_t> rgba) {
-    if (width <= 0 || height <= 0 || rect.width <= 0 || rect.height <= 0) return;
-    const CairoSurface pixels = image_surface(width, height, rgba);
+void CairoCanvas::image(const FigureRect& rect, const FigureImage& cells) {
+    if (cells.width <= 0 || cells.height <= 0 || rect.width <= 0 || rect.height <= 0) return;
+    const CairoSurface pixels = image_surface(cells.width, cells.height, cells.rgba);
+    const FigureRect place = cells.whole_place(rect);
     cairo_save(m_context.get());
-    cairo_translate(m_context.get(), rect.x, rect.y);
-    cairo_scale(m_context.get(), rect.width / static_cast<double>(width),
-                rect.height / static_cast<double>(height));
+    cairo_rectangle(m_context.get(), rect.x, rect.y, rect.width, rect.height);
+    cairo_clip(m_context.get());
+    cairo_translate(m_context.get(), place.x, place.y);
+    cairo_scale(m_context.get(), place.width / static_cast<double>(cells.width),
+                place.height / static_cast<double>(cells.height));
     cairo_set_source_surface(m_context.get(), pixels.get(), 0, 0);
     cairo_pattern_set_filter(cairo_get_source(m_context.get()), CAIRO_FILTER_NEAREST);
-    cairo_rectangle(m_context.get(), 0, 0, static_cast<double>(width), static_cast<double>(height));
+    cairo_rectangle(m_context.get(), 0, 0, static_cast<double>(cells.width),
+                    static_cast<double>(cells.height));
     cairo_fill(m_context.get());
     cairo_restore(m_context.get());
 }

@@ -29,10 +29,9 @@ public:
     void pop_clip() override;
     void polyline(std::span<const FigurePoint> points, const Stroke& stroke) override;
     void polygon(std::span<const FigurePoint> points, Colour fill) override;
-    void rectangle(const FigureRect& rect, Colour fill) override;
+    void rectangle(const FigureRect& rect, Colour fill, const Rounding&) override;
     void frame(const FigureRect& rect, const Stroke& stroke) override;
-    void image(const FigureRect& rect, int64_t width, int64_t height,
-               std::span<const uint32_t> rgba) override;
+    void image(const FigureRect& rect, const FigureImage& cells) override;
     void text(FigurePoint at, std::string_view utf8, const TextStyle& style) override;
     [[nodiscard]] TextSize measure(std::string_view utf8, const TextStyle& style) const override {
         return m_fonts.measure(utf8, style);

@@ -10,8 +10,8 @@
 
 namespace refreshlab::ui {
 
-// What a figure is drawn with. Lengths are points (1/72 inch), x to the right, y down, from the upper left corner. No ImGui in
-// here: a figure needs no display.
+// What figures and panels are drawn with. Lengths are points (1/72 inch) on paper and pixels on the screen, x to the right, y down,
+// from the upper left corner. No ImGui in here: a figure needs no display.
 
 inline constexpr double points_per_mm = 72.0 / 25.4;
 
@@ -30,6 +30,13 @@ struct Stroke {
     double dash = 0; ///< length of dashes and gaps; 0: a whole line
 };
 
+/// Corners of a rectangle. The screen alone rounds them: on paper a colour reaches as far as its letters.
+struct Rounding {
+    double radius = 0;
+    bool left = true, right = true; ///< which side has round ones
+    [[nodiscard]] bool any() const { return radius > 0 && (left || right); }
+};
+
 struct TextStyle {
     enum class Align : uint8_t { left, centre, right };
     double size = 8; ///< points
@@ -45,7 +52,27 @@ struct TextSize {
     double ascent = 0, descent = 0; ///< above and below the base line, of the font
 };
 
-/// Where a figure goes: SVG, PDF or pixels.
+/// Cells of a map, and which part of them is drawn.
+struct FigureImage {
+    int64_t width = 0, height = 0;
+    std::span<const uint32_t> rgba; ///< [height][width], 0xAABBGGRR
+    std::string_view key = {};      ///< what the screen keeps it under; empty: it is small and not kept
+    uint64_t revision = 0;          ///< another one: the cells under this key have changed
+    FigureRect part{0, 0, 1, 1};    ///< shares of the image
+
+    [[nodiscard]] bool whole() const {
+        return part.x == 0 && part.y == 0 && part.width == 1 && part.height == 1;
+    }
+    /// With no more cells than the part touches. \param cells  keeps those
+    [[nodiscard]] FigureImage touched(std::vector<uint32_t>& cells) const;
+    /// Where the whole image would be, so that its part fills the rectangle.
+    [[nodiscard]] FigureRect whole_place(const FigureRect& rect) const {
+        const double wide = rect.width / part.width, high = rect.height / part.height;
+        return {rect.x - part.x * wide, rect.y - part.y * high, wide, high};
+    }
+};
+
+/// Where a drawing goes: SVG, PDF, pixels or the window (ui/draw/screen_canvas.h).
 /// Threads  one.
 class FigureCanvas {
 public:
@@ -59,15 +86,17 @@ public:
     /// A point that is not finite lifts the pen.
     virtual void polyline(std::span<const FigurePoint> points, const Stroke& stroke) = 0;
     virtual void polygon(std::span<const FigurePoint> points, Colour fill) = 0;
-    virtual void rectangle(const FigureRect& rect, Colour fill) = 0;
+    virtual void rectangle(const FigureRect& rect, Colour fill, const Rounding& rounding) = 0;
     virtual void frame(const FigureRect& rect, const Stroke& stroke) = 0;
-    /// Cells with hard edges, however large they are drawn. \param rgba  [height][width], 0xAABBGGRR
-    virtual void image(const FigureRect& rect, int64_t width, int64_t height,
-                       std::span<const uint32_t> rgba) = 0;
+    /// Cells with hard edges, however large they are drawn.
+    virtual void image(const FigureRect& rect, const FigureImage& cells) = 0;
     /// \param at  on the base line: the left end, the middle or the right end of the text
     virtual void text(FigurePoint at, std::string_view utf8, const TextStyle& style) = 0;
     [[nodiscard]] virtual TextSize measure(std::string_view utf8, const TextStyle& style) const = 0;
+    /// Whether the character can be drawn. On paper every one can: other fonts of the machine have it.
+    [[nodiscard]] virtual bool has_glyph(uint32_t, const TextStyle&) const { return true; }
 
+    void rectangle(const FigureRect& rect, Colour fill) { rectangle(rect, fill, {}); }
     void line(FigurePoint from, FigurePoint to, const Stroke& stroke) {
         const FigurePoint points[] = {from, to};
         polyline(points, stroke);

@@ -123,7 +123,7 @@ void SvgCanvas::polygon(std::span<const FigurePoint> points, Colour fill) {
     m_body += fmt::format("<polygon points=\"{}\" {}/>\n", list, paint("fill", fill));
 }
 
-void SvgCanvas::rectangle(const FigureRect& rect, Colour fill) {
+void SvgCanvas::rectangle(const FigureRect& rect, Colour fill, const Rounding&) {
     if (rect.width > 0 && rect.height > 0)
         m_body += fmt::format("<rect {} {}/>\n", box(rect), paint("fill", fill));
 }
@@ -132,11 +132,16 @@ void SvgCanvas::frame(const FigureRect& rect, const Stroke& stroke) {
     m_body += fmt::format("<rect {} fill=\"none\" {}/>\n", box(rect), stroke_text(stroke));
 }
 
-void SvgCanvas::image(const FigureRect& rect, int64_t width, int64_t height, std::span<const uint32_t> rgba) {
-    if (width <= 0 || height <= 0 || rect.width <= 0 || rect.height <= 0) return;
-    m_body += fmt::format("<image {} preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
-                          "xlink:href=\"data:image/png;base64,{}\"/>\n",
-                          box(rect), base64(png_bytes(width, height, rgba)));
+void SvgCanvas::image(const FigureRect& rect, const FigureImage& image) {
+    std::vector<uint32_t> kept;
+    const FigureImage cells = image.touched(kept);
+    if (cells.width <= 0 || cells.height <= 0 || rect.width <= 0 || rect.height <= 0) return;
+    if (!cells.whole()) push_clip(rect);
+    m_body +=
+        fmt::format("<image {} preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
+                    "xlink:href=\"data:image/png;base64,{}\"/>\n",
+                    box(cells.whole_place(rect)), base64(png_bytes(cells.width, cells.height, cells.rgba)));
+    if (!cells.whole()) pop_clip();
 }
 
 void SvgCanvas::text(FigurePoint at, std::string_view utf8, const TextStyle& style) {

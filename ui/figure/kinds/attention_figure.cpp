@@ -3,7 +3,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
-#include "ui/figure/kinds/map_parts.h"
+#include "ui/figure/paint/map_parts.h"
 #include "ui/scene/attention/attention_colours.h"
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/attention/head_ranking.h"
@@ -118,12 +118,11 @@ struct Shown {
     ReadHistory history;
 };
 
-/// Where all cells go, so that the window's own part of them fills `inner`.
-FigureRect image_place(const AttentionMap& map, const FigureRect& inner) {
+/// The window's own part of a map's cells.
+FigureRect shown_part(const AttentionMap& map) {
     const CellWindow part = cell_window(map);
-    const double width = inner.width / static_cast<double>(part.u_end);
-    const double height = inner.height / static_cast<double>(part.v_end - part.v_begin);
-    return {inner.x, inner.y - static_cast<double>(part.v_begin) * height, width, height};
+    return {0, static_cast<double>(part.v_begin), static_cast<double>(part.u_end),
+            static_cast<double>(part.v_end - part.v_begin)};
 }
 
 std::pair<int32_t, int32_t> checked_head(const FigureRequest& request) {
@@ -174,10 +173,11 @@ public:
         {
             const FigureGroup group(pen.canvas, "map");
             pen.canvas.rectangle(area.rect, pen.style.theme.plot_background);
-            pen.canvas.push_clip(area.rect);
-            pen.canvas.image(image_place(m_map, area.rect), m_map.columns(), m_map.rows(),
-                             m_shown.pixels(pen, colours, m_map, 0, 0, scale));
-            pen.canvas.pop_clip();
+            const auto pixels = m_shown.pixels(pen, colours, m_map, 0, 0, scale);
+            pen.canvas.image(area.rect, {.width = m_map.columns(),
+                                         .height = m_map.rows(),
+                                         .rgba = pixels,
+                                         .part = shown_part(m_map)});
             pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
         }
         // Queries by their steps, and by their tokens where there is room.
@@ -351,10 +351,11 @@ private:
                    const RankedHead& head) const {
         const size_t l = head.layer_index, h = head.head_index;
         const FigureGroup group(pen.canvas, fmt::format("head_{}_{}", m_shown.layers[l], m_shown.heads[h]));
-        pen.canvas.push_clip(cell);
-        pen.canvas.image(image_place(m_shown.grid, cell), m_shown.grid.columns(), m_shown.grid.rows(),
-                         m_shown.pixels(pen, colours, m_shown.grid, l, h, colours.scale(l, h)));
-        pen.canvas.pop_clip();
+        const auto pixels = m_shown.pixels(pen, colours, m_shown.grid, l, h, colours.scale(l, h));
+        pen.canvas.image(cell, {.width = m_shown.grid.columns(),
+                                .height = m_shown.grid.rows(),
+                                .rgba = pixels,
+                                .part = shown_part(m_shown.grid)});
         pen.canvas.frame(cell, {pen.style.theme.plot_border, 0.3});
     }
 

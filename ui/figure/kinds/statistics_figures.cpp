@@ -1,8 +1,10 @@
 // The distribution of a signal, and what refreshes cost.
 #include "engine/base/error.h"
+#include "engine/record/recording/last_config.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
+#include "ui/figure/paint/distribution_paint.h"
 #include "ui/scene/maps/pair_colours.h"
 #include "ui/scene/policy/live_changes.h"
 #include "ui/scene/series/distribution.h"
@@ -20,22 +22,28 @@ namespace refreshlab::ui {
 namespace {
 
 /// Thresholds that stand in the plot of a signal: those of the policy that is drafted, else those that the run went by.
-std::vector<double> thresholds_of(const FigureRequest& request, const Recording& recording, StepRange range,
-                                  std::string_view signal) {
-    std::vector<double> found;
-    const auto add = [&](double value) {
-        if (std::ranges::find(found, value) == found.end()) found.push_back(value);
+std::vector<ShownThreshold> thresholds_of(const FigureRequest& request, const Recording& recording,
+                                          StepRange range, std::string_view signal) {
+    std::vector<ShownThreshold> found;
+    const auto add = [&](double value, Comparison comparison, bool enabled) {
+        if (std::ranges::find(found, value, &ShownThreshold::value) == found.end())
+            found.push_back({value, comparison, enabled});
+    };
+    const auto of_signal = [&](const Trigger& trigger) {
+        return trigger.signal == signal && trigger.reduce == Reduction::mean;
     };
     if (request.policy) {
         for (const Trigger& trigger : request.policy->triggers)
-            if (trigger.enabled && trigger.signal == signal && trigger.reduce == Reduction::mean)
-                add(trigger.threshold);
+            if (of_signal(trigger)) add(trigger.threshold, trigger.comparison, trigger.enabled);
         return found;
     }
+    const RefreshPolicy ran = last_config(recording).policy;
+    const auto trigger = std::ranges::find_if(ran.triggers, of_signal);
     LiveChanges changes;
     changes.update(recording);
     for (const ThresholdSpan& span : threshold_stair(changes, recording.steps(), signal, {}))
-        if (span.last >= range.first && span.first <= range.last) add(span.value);
+        if (span.last >= range.first && span.first <= range.last)
+            add(span.value, trigger == ran.triggers.end() ? Comparison::above : trigger->comparison, true);
     return found;
 }
 
@@ -50,15 +58,11 @@ struct Counted {
         if (!view.other.empty()) other = require_signal(table, view.other, "--signal");
     }
     /// The axis of one of the signals: its values, with what its thresholds need.
-    static void fit(PlotArea& area, bool along_x, const Histogram& bins, const std::vector<double>& lines) {
-        double low = bins.low, high = bins.high();
-        for (const double threshold : lines) {
-            low = std::min(low, threshold);
-            high = std::max(high, threshold);
-        }
-        const double wide = (high - low) * 0.02;
-        (along_x ? area.x_min : area.y.min) = low - wide;
-        (along_x ? area.x_max : area.y.max) = high + wide;
+    void fit(PlotArea& area, bool along_x, const Histogram& bins, const Signal& signal,
+             const std::vector<ShownThreshold>& lines) const {
+        const ValueRange fitted = distribution_range(bins, lines, signal, recording->info().vocab_size);
+        (along_x ? area.x_min : area.y.min) = fitted.min;
+        (along_x ? area.x_max : area.y.max) = fitted.max;
     }
 
     std::shared_ptr<const Recording> recording;
@@ -67,21 +71,25 @@ struct Counted {
     std::optional<size_t> other;
 };
 
-void draw_thresholds(const FigurePen& pen, const PlotArea& area, const std::vector<double>& lines,
+void draw_thresholds(const FigurePen& pen, const PlotArea& area, const std::vector<ShownThreshold>& lines,
                      bool along_x) {
     const FigureGroup group(pen.canvas, along_x ? "thresholds" : "thresholds_of_other");
-    const Stroke stroke{pen.style.theme.text_muted, pen.style.line_pt, 2};
-    for (const double value : lines)
+    for (const ShownThreshold& line : lines) {
+        const Stroke stroke{with_alpha(pen.style.theme.text_muted | alpha_mask, line.enabled ? 1.0F : 0.45F),
+                            pen.style.line_pt, pen.style.text_pt * 0.25};
         if (along_x)
-            pen.canvas.line({area.x(value), area.rect.y}, {area.x(value), area.rect.bottom()}, stroke);
+            pen.canvas.line({area.x(line.value), area.rect.y}, {area.x(line.value), area.rect.bottom()},
+                            stroke);
         else
-            pen.canvas.line({area.rect.x, area.y_of(value)}, {area.rect.right(), area.y_of(value)}, stroke);
+            pen.canvas.line({area.rect.x, area.y_of(line.value)}, {area.rect.right(), area.y_of(line.value)},
+                            stroke);
+    }
 }
 
 class DistributionFigure final : public Figure {
 public:
     DistributionFigure(const FigureRequest& request, const Counted& of)
-        : m_recording(of.recording)
+        : m_of(of)
         , m_info(of.recording->signals()[of.id])
         , m_statistics(
               signal_statistics(*of.recording, of.recording->steps(), of.id, of.range.first, of.range.last))
@@ -97,15 +105,12 @@ public:
     }
 
     void draw(const FigurePen& pen, const FigureRect& place) const override {
-        const Histogram bins = histogram(
-            m_statistics.sorted, static_cast<int>(std::max(10.0, place.width / 6)), m_info.unit == "tokens");
+        const Histogram bins =
+            histogram(m_statistics.sorted, bins_that_fit(pen, place.width), m_info.unit == "tokens");
         PlotArea area;
-        Counted::fit(area, true, bins, m_thresholds);
-        // A logarithmic scale has no 0, and a count of 1 must have a height.
-        area.y = {.scale = m_log ? AxisScale::log : AxisScale::linear,
-                  .min = m_log ? 0.5 : 0.0,
-                  .max = count_top(std::ranges::max(bins.counts), m_log)};
-        const double high = place.height - pen.text_line() * 2.2 - pen.small_line();
+        m_of.fit(area, true, bins, m_info, m_thresholds);
+        area.y = count_axis(std::ranges::max(bins.counts), m_log);
+        const double high = place.height - x_axis_height(pen) - pen.small_line();
         const double labels = y_labels_width(pen, area.y, high);
         area.rect = {place.x + labels + pen.style.text_pt * 1.4, place.y + pen.small_line(), 0, high};
         area.rect.width = place.right() - area.rect.x - 4;
@@ -117,20 +122,10 @@ public:
                         m_statistics.sd ? fmt::format(", sd {}", format_number(*m_statistics.sd)) : ""),
             pen.muted());
         draw_plot_ground(pen, area);
-        {
-            const FigureGroup group(pen.canvas, "bars");
-            for (size_t i = 0; i < bins.counts.size(); ++i) {
-                if (bins.counts[i] <= 0) continue;
-                const double x0 = area.x(bins.low + static_cast<double>(i) * bins.width),
-                             x1 = area.x(bins.low + static_cast<double>(i + 1) * bins.width);
-                const double y = area.y_of(bins.counts[i]);
-                pen.canvas.rectangle({x0, y, x1 - x0, area.rect.bottom() - y},
-                                     pen.style.theme.signal(m_info.name));
-            }
-        }
+        paint_bars(pen, area, bins, m_thresholds, pen.style.theme.signal(m_info.name));
         draw_thresholds(pen, area, m_thresholds, true);
         pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
-        draw_y_axis(pen, area, "steps", labels);
+        draw_y_axis(pen, area, "count (steps)", labels);
         draw_value_x_axis(pen, area, with_unit(m_info.label, m_info.unit));
     }
 
@@ -142,10 +137,10 @@ public:
     }
 
 private:
-    std::shared_ptr<const Recording> m_recording; ///< has the words of its signals
+    Counted m_of; ///< keeps the recording, which has the words of its signals
     Signal m_info;
     SignalStatistics m_statistics;
-    std::vector<double> m_thresholds;
+    std::vector<ShownThreshold> m_thresholds;
     bool m_log;
 };
 
@@ -153,7 +148,7 @@ private:
 class PairsFigure final : public Figure {
 public:
     PairsFigure(const FigureRequest& request, const Counted& of)
-        : m_recording(of.recording)
+        : m_of(of)
         , m_info(of.recording->signals()[of.id])
         , m_other(of.recording->signals()[*of.other])
         , m_pairs(signal_pairs(*of.recording, of.recording->steps(), of.id, *of.other, of.range.first,
@@ -172,9 +167,9 @@ public:
     }
 
     void draw(const FigurePen& pen, const FigureRect& place) const override {
-        const auto most = [](double room) { return static_cast<int>(std::max(10.0, room / 6)); };
-        const PairHistogram cells = pair_histogram(m_pairs, most(place.width), most(place.height * 0.7),
-                                                   m_info.unit == "tokens", m_other.unit == "tokens");
+        const PairHistogram cells =
+            pair_histogram(m_pairs, cells_that_fit(pen, place.width), cells_that_fit(pen, place.height * 0.7),
+                           m_info.unit == "tokens", m_other.unit == "tokens");
         const ColourScale scale = pair_scale(pen.style.theme.map_amounts, cells.most, m_log);
         const double top =
             draw_colour_bar(pen, {place.x, place.y, place.width, 0}, scale, "steps") + pen.small_line();
@@ -185,27 +180,15 @@ public:
                                         : ""),
                         pen.muted());
         PlotArea area;
-        Counted::fit(area, true, cells.x, m_thresholds);
-        Counted::fit(area, false, cells.y, m_others);
-        const double high = place.height - top - pen.text_line() * 2.2 - pen.small_line();
+        m_of.fit(area, true, cells.x, m_info, m_thresholds);
+        m_of.fit(area, false, cells.y, m_other, m_others);
+        const double high = place.height - top - x_axis_height(pen) - pen.small_line();
         const double labels = y_labels_width(pen, area.y, high);
         area.rect = {place.x + labels + pen.style.text_pt * 1.4, place.y + top + pen.small_line() * 0.5, 0,
                      high};
         area.rect.width = place.right() - area.rect.x - 4;
         draw_plot_ground(pen, area);
-        {
-            const FigureGroup group(pen.canvas, "cells");
-            for (size_t row = 0; row < cells.y.counts.size(); ++row)
-                for (size_t column = 0; column < cells.x.counts.size(); ++column) {
-                    const double count = cells.at(column, row);
-                    if (count == 0) continue;
-                    const double x0 = area.x(cells.x.low + cells.x.width * static_cast<double>(column)),
-                                 x1 = area.x(cells.x.low + cells.x.width * static_cast<double>(column + 1)),
-                                 y0 = area.y_of(cells.y.low + cells.y.width * static_cast<double>(row + 1)),
-                                 y1 = area.y_of(cells.y.low + cells.y.width * static_cast<double>(row));
-                    pen.canvas.rectangle({x0, y0, x1 - x0, y1 - y0}, scale(count));
-                }
-        }
+        paint_pair_cells(pen, area, cells, scale);
         draw_thresholds(pen, area, m_thresholds, true);
         draw_thresholds(pen, area, m_others, false);
         pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
@@ -221,10 +204,10 @@ public:
     }
 
 private:
-    std::shared_ptr<const Recording> m_recording; ///< has the words of its signals
+    Counted m_of; ///< keeps the recording, which has the words of its signals
     Signal m_info, m_other;
     SignalPairs m_pairs;
-    std::vector<double> m_thresholds, m_others;
+    std::vector<ShownThreshold> m_thresholds, m_others;
     bool m_log;
 };
 
@@ -262,7 +245,7 @@ public:
             top = std::max(top, event.teacher_ms + event.splice_ms + event.redraw_ms);
         area.y.min = 0;
         area.y.max = round_up_nice(std::max(top, 1e-3));
-        const double high = place.bottom() - y - pen.text_line() * 2.2;
+        const double high = place.bottom() - y - x_axis_height(pen);
         const double labels = y_labels_width(pen, area.y, high);
         area.rect = {place.x + labels + pen.style.text_pt * 1.4, y, 0, high};
         area.rect.width = place.right() - area.rect.x - 4;

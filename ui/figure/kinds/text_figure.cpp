@@ -5,20 +5,18 @@
 #include "ui/base/value_format.h"
 #include "ui/figure/canvas/pixels.h"
 #include "ui/figure/kinds/kinds.h"
+#include "ui/figure/paint/text_paint.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/cache_map.h"
 #include "ui/scene/marks/token_origins.h"
 #include "ui/scene/text/text_finder.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/views/coloured_text.h"
-#include "ui/theme/run_colours.h"
 #include "ui/theme/text_hue.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 namespace refreshlab::ui {
 
@@ -35,114 +33,130 @@ std::vector<float> gains_of(const FigureRequest& request, const Recording& run) 
     return gains_along(*request.landscape, stairs.stairs);
 }
 
+/// One of the texts: the run that is looked at, or the one that is compared with it.
+struct FigureText {
+    std::shared_ptr<const Recording> recording;
+    std::string name;
+    StepRange tokens; ///< y_t that are shown
+    StepMarks marks;
+};
+
 class TextFigure final : public Figure {
 public:
     explicit TextFigure(const FigureRequest& request)
-        : m_recording(request.runs.front().recording)
-        , m_range(steps_of(request, *m_recording))
-        , m_step(step_of(request, *m_recording))
-        , m_origins_shown(request.views.text.origins) {
-        const TextView& view = request.views.text;
-        if (view.coloured_by == gain_colouring) m_gains = gains_of(request, *m_recording);
-        m_text.update(m_recording, m_recording->steps(), view,
-                      {m_gains, m_step, request.head.value_or(std::pair(0, 0))});
+        : m_step(step_of(request, *request.runs.front().recording))
+        , m_view(request.views.text) {
+        const auto& run = request.runs.front().recording;
+        const StepRange range = steps_of(request, *run);
+        m_texts.push_back({run, request.runs.front().name, range, StepMarks(run)});
+        if (m_view.coloured_by == gain_colouring) m_gains = gains_of(request, *run);
+        m_text.update(run, run->steps(), m_view, {m_gains, m_step, request.head.value_or(std::pair(0, 0))});
         if (m_text.by() == ColouredText::By::nothing)
-            static_cast<void>(require_signal(m_recording->signals(), view.coloured_by, "--signal"));
+            static_cast<void>(require_signal(run->signals(), m_view.coloured_by, "--signal"));
         if (!m_text.known())
             throw Error("drawing a figure", "--signal",
                         fmt::format("the attention of step {} is not recorded", m_step),
                         "record with --set capture.attention=true, or name another --step");
-        if (m_origins_shown) m_origins.update(*m_recording, m_step);
+        if (m_view.origins) m_origins.update(*run, m_step);
+        m_gone.update(*run, m_step);
         // Of a part of the text the prompt is none; and signals say nothing of it.
-        if (m_text.by() == ColouredText::By::attention && m_range.first == 1)
-            for (const int32_t id : m_recording->info().prompt_ids)
-                m_prompt.push_back({id, m_text.prompt_value(std::ssize(m_prompt))});
-        for (int64_t t = m_range.first; t <= m_range.last; ++t) {
-            const RefreshEvent* event = t > 1 ? m_recording->refresh_at(t - 1) : nullptr;
-            m_tokens.push_back({generated_token(*m_recording, t), m_text.value(t),
-                                event ? reason_letter(event->hits) : '\0',
-                                m_origins_shown ? m_origins.of(t) : Origin::none});
-        }
+        m_with_prompt = m_text.by() == ColouredText::By::attention && range.first == 1;
+        if (request.runs.size() < 2) return;
+        const auto& other = request.runs[1].recording;
+        m_texts.push_back({other,
+                           request.runs[1].name,
+                           {std::min(range.first, other->steps()), std::min(range.last, other->steps())},
+                           StepMarks(other)});
+        m_difference.update(run, other);
     }
 
     double height(const FigurePen& pen, double width) const override {
-        const double prompt = m_prompt.empty() ? 0 : prompt_height(pen, layout(pen, m_prompt, width));
-        return head_height(pen, width) + prompt +
-               static_cast<double>(layout(pen, m_tokens, width).num_lines()) * line(pen) + 3;
+        return place(pen, {0, 0, width, 0}, [](const auto&...) {});
     }
 
-    void draw(const FigurePen& pen, const FigureRect& place) const override {
-        const Theme& theme = pen.style.theme;
+    void draw(const FigurePen& pen, const FigureRect& all) const override {
         TokenPaint paint;
-        paint.mix(text_hue(theme, m_text), theme.plot_background | alpha_mask, theme.text);
-        const double legend = draw_legend(pen, {place.x, place.y}, place.width, entries(theme));
-        if (!m_text.verdicts()) {
-            std::vector<uint32_t> map;
-            for (int i = 0; i < 256; ++i)
-                map.push_back(paint.colours().at(i / 255.0).background);
-            draw_colour_bar(pen, {place.x, place.y + legend, place.width, 0},
-                            ColourScale{map, m_text.range().min, m_text.range().max, false},
-                            with_unit(m_text.label(), m_text.unit()));
-        }
-        double top = place.y + head_height(pen, place.width);
-        if (!m_prompt.empty()) {
-            const TextLayout lines = layout(pen, m_prompt, place.width);
-            const FigureGroup group(pen.canvas, "prompt");
-            for (const TextLayout::Fragment& part : lines.fragments())
-                draw_part(pen, paint, lines, part, m_prompt,
-                          {place.x, top + static_cast<double>(part.line) * line(pen)});
-            top += prompt_height(pen, lines);
-            pen.canvas.line({place.x, top - 3}, {place.right(), top - 3},
-                            {theme.plot_border, pen.style.axis_pt});
-        }
-        const FigureGroup group(pen.canvas, "tokens");
-        const TextLayout lines = layout(pen, m_tokens, place.width);
-        for (const TextLayout::Fragment& part : lines.fragments())
-            draw_part(pen, paint, lines, part, m_tokens,
-                      {place.x, top + static_cast<double>(part.line) * line(pen)});
+        paint.mix(text_hue(pen.style.theme, m_text), pen.style.theme.plot_background | alpha_mask,
+                  pen.style.theme.text);
+        draw_head(pen, paint, all);
+        const TextMetrics m = text_metrics(pen);
+        place(pen, all, [&](const Part& part, const TextLayout& layout, FigurePoint origin) {
+            const TextPicture picture = picture_of(pen.style.theme, paint, part.text);
+            const size_t end = layout.fragments().size();
+            if (part.prompt) {
+                paint_prompt(pen, m, layout, 0, end, origin, picture);
+                const double y = origin.y + static_cast<double>(layout.num_lines()) * m.prompt_pitch + 2;
+                pen.canvas.line({all.x, y}, {all.right(), y},
+                                {pen.style.theme.plot_border, pen.style.axis_pt});
+                return;
+            }
+            if (m_texts.size() > 1)
+                pen.heading(part.text, m_texts.size(), {origin.x, origin.y - pen.text_line() * 0.3},
+                            m_texts[part.text].name, all.width);
+            paint_tokens(pen, m, layout, 0, end, origin, picture, part.text == 0 ? "tokens" : "compared");
+        });
     }
 
     DataTable table() const override {
+        const Recording& run = *m_texts.front().recording;
+        const StepRange range = m_texts.front().tokens;
         const Signal* signal = m_text.signal();
         DataTable table{
             {"token", "text", signal ? std::string(signal->name) : "value", "refreshed", "position"}, {}};
         if (m_text.by() == ColouredText::By::gain) table.columns[2] = "gain_nats";
         if (m_text.by() == ColouredText::By::attention) table.columns[2] = "attention";
-        if (m_origins_shown) table.columns.emplace_back("origin");
-        int64_t position = m_prompt.empty() ? m_recording->prompt_length() + m_range.first - 1 : 0;
-        const auto add = [&](const Token& token, const std::string& number) {
-            table.rows.push_back({number, bytes_of(token.id), cell_text(token.value), token.flag ? "1" : "0",
-                                  fmt::format("{}", position++)});
-            if (m_origins_shown)
-                table.rows.back().emplace_back(token.origin == Origin::none ? ""
-                                                                            : origin_label(token.origin));
+        if (m_view.origins) table.columns.emplace_back("origin");
+        if (m_texts.size() > 1) table.columns.emplace_back("differs");
+        const auto add = [&](const std::string& number, int32_t id, float value, bool refreshed,
+                             int64_t position) {
+            table.rows.push_back({number, bytes_of(run, id), cell_text(value), refreshed ? "1" : "0",
+                                  fmt::format("{}", position)});
         };
-        for (const Token& token : m_prompt)
-            add(token, "");
-        for (size_t i = 0; i < m_tokens.size(); ++i)
-            add(m_tokens[i], fmt::format("{}", m_range.first + static_cast<int64_t>(i)));
+        if (m_with_prompt) {
+            const auto& prompt = run.info().prompt_ids;
+            for (int64_t i = 0; i < std::ssize(prompt); ++i) {
+                add("", prompt[static_cast<size_t>(i)], m_text.prompt_value(i), false, i);
+                table.rows.back().resize(table.columns.size());
+            }
+        }
+        for (int64_t t = range.first; t <= range.last; ++t) {
+            add(fmt::format("{}", t), generated_token(run, t), m_text.value(t),
+                t > 1 && run.refresh_at(t - 1), run.prompt_length() + t - 1);
+            if (m_view.origins) {
+                const Origin origin = m_origins.of(t);
+                table.rows.back().emplace_back(origin == Origin::none ? "" : origin_label(origin));
+            }
+            if (m_texts.size() > 1) table.rows.back().emplace_back(m_difference.differs(t) ? "1" : "0");
+        }
         return table;
     }
 
 private:
-    struct Token {
-        int32_t id = -1;
-        float value = absent();
-        char flag = '\0';             ///< letter of the refresh before it; 0: none
-        Origin origin = Origin::none; ///< where that is shown
+    /// What stands in one place.
+    struct Part {
+        size_t text = 0;
+        bool prompt = false;
     };
 
-    static double line(const FigurePen& pen) { return pen.style.text_pt * 1.75; }
-    static double prompt_height(const FigurePen& pen, const TextLayout& lines) {
-        return static_cast<double>(lines.num_lines()) * line(pen) + 6;
+    static std::string bytes_of(const Recording& run, int32_t id) {
+        return id < 0 ? std::string() : drawable_text(run.tokens().token_bytes(id));
     }
-    /// Of what stands above the text.
-    [[nodiscard]] double head_height(const FigurePen& pen, double width) const {
-        return legend_height(pen, width, entries(pen.style.theme)) +
-               (m_text.verdicts() ? 0 : pen.small_line()) + 5;
-    }
-    [[nodiscard]] std::string bytes_of(int32_t id) const {
-        return id < 0 ? std::string() : drawable_text(m_recording->tokens().token_bytes(id));
+
+    [[nodiscard]] TextPicture picture_of(const Theme& theme, const TokenPaint& paint, size_t text) const {
+        const bool first = text == 0;
+        const FigureText& of = m_texts[text];
+        return {.recording = *of.recording,
+                .steps = of.recording->steps(),
+                .text = m_text,
+                .paint = paint,
+                .on_other_scale = !first,
+                .marks = &of.marks,
+                .origins = first && m_view.origins ? &m_origins : nullptr,
+                .gone = first ? &m_gone : nullptr,
+                .other = m_texts.size() > 1 ? &m_difference : nullptr,
+                .side = first ? TokenDifference::Side::first : TokenDifference::Side::second,
+                .first_token = of.tokens.first,
+                .ground = theme.plot_background};
     }
 
     /// What has no place on a scale.
@@ -151,75 +165,67 @@ private:
         if (const Verdicts* words = m_text.verdicts())
             all = {{std::string(words->yes), verdict_colour(true), LegendEntry::Mark::box},
                    {std::string(words->no), verdict_colour(false), LegendEntry::Mark::box}};
-        std::set<Origin> there;
-        for (const Token& token : m_tokens)
-            there.insert(token.origin);
-        there.erase(Origin::none);
-        for (const Origin origin : there)
-            all.push_back({origin_label(origin), origin_colour(theme, origin) | alpha_mask});
+        const TokenPaint none;
+        for (LegendEntry& entry : text_legend(theme, picture_of(theme, none, 0), m_texts.front().tokens))
+            all.push_back(std::move(entry));
         return all;
     }
+    [[nodiscard]] double head_height(const FigurePen& pen, double width) const {
+        return legend_height(pen, width, entries(pen.style.theme)) +
+               (m_text.verdicts() ? 0 : pen.small_line()) + 5;
+    }
+    void draw_head(const FigurePen& pen, const TokenPaint& paint, const FigureRect& place) const {
+        const double legend = draw_legend(pen, {place.x, place.y}, place.width, entries(pen.style.theme));
+        if (m_text.verdicts()) return;
+        std::vector<uint32_t> map;
+        for (int i = 0; i < 256; ++i)
+            map.push_back(paint.colours().at(i / 255.0).background);
+        draw_colour_bar(pen, {place.x, place.y + legend, place.width, 0},
+                        ColourScale{map, m_text.range().min, m_text.range().max, false},
+                        with_unit(m_text.label(), m_text.unit()));
+    }
 
-    [[nodiscard]] TextLayout layout(const FigurePen& pen, const std::vector<Token>& tokens,
-                                    double width) const {
-        const TextStyle text = pen.text();
+    /// Hands out each part with its layout and its upper left corner. \return the height of all
+    template <class Each>
+    double place(const FigurePen& pen, const FigureRect& all, const Each& each) const {
+        const TextMetrics m = text_metrics(pen);
+        double y = all.y + head_height(pen, all.width);
+        if (m_with_prompt) {
+            const TextLayout layout = laid_out(pen, *m_texts.front().recording,
+                                               m_texts.front().recording->info().prompt_ids, all.width);
+            each(Part{0, true}, layout, FigurePoint{all.x, y});
+            y += static_cast<double>(layout.num_lines()) * m.prompt_pitch + 4;
+        }
+        for (size_t i = 0; i < m_texts.size(); ++i) {
+            if (m_texts.size() > 1) y += pen.text_line();
+            std::vector<int32_t> ids;
+            for (int64_t t = m_texts[i].tokens.first; t <= m_texts[i].tokens.last; ++t)
+                ids.push_back(generated_token(*m_texts[i].recording, t));
+            const TextLayout layout = laid_out(pen, *m_texts[i].recording, ids, all.width);
+            each(Part{i, false}, layout, FigurePoint{all.x, y});
+            y += static_cast<double>(layout.num_lines()) * m.pitch + m.font * 0.4;
+        }
+        return y - all.y;
+    }
+
+    static TextLayout laid_out(const FigurePen& pen, const Recording& run, std::span<const int32_t> ids,
+                               double width) {
         TextLayout lines;
-        lines.reset(
-            {.width = static_cast<float>(width),
-             .space = static_cast<float>(pen.canvas.width_of(" ", text)),
-             .newline = "↵",
-             .dot = "·"},
-            [&](std::string_view words) { return static_cast<float>(pen.canvas.width_of(words, text)); });
-        for (const Token& token : tokens)
-            if (token.id >= 0)
-                lines.append(m_recording->tokens().token_bytes(token.id),
-                             m_recording->tokens().is_special(token.id));
+        lines.reset(text_layout_style(pen, width), text_measure(pen));
+        for (const int32_t id : ids)
+            if (id >= 0) lines.append(run.tokens().token_bytes(id), run.tokens().is_special(id));
         return lines;
     }
 
-    void draw_part(const FigurePen& pen, const TokenPaint& paint, const TextLayout& lines,
-                   const TextLayout::Fragment& part, const std::vector<Token>& tokens,
-                   FigurePoint line_at) const {
-        const Theme& theme = pen.style.theme;
-        const Token& token = tokens[static_cast<size_t>(part.token)];
-        const double x = line_at.x + static_cast<double>(part.x), width = static_cast<double>(part.width);
-        const FigureRect box{x, line_at.y + pen.style.text_pt * 0.15, width, pen.style.text_pt * 1.35};
-        const double base = line_at.y + pen.style.text_pt * 1.15, thin = pen.style.text_pt * 0.12;
-        const TokenLook look = m_text.look(paint, token.value);
-        if (look.background) pen.canvas.rectangle(box, look.background);
-        const Colour underline =
-            m_origins_shown ? origin_colour(theme, token.origin) | alpha_mask : look.underline;
-        if (underline && (!m_origins_shown || token.origin != Origin::none))
-            pen.canvas.rectangle({x, box.bottom(), width, thin}, underline);
-        TextStyle ink = pen.text();
-        ink.colour = part.kind != TextLayout::Kind::text ? theme.text_muted : look.ink;
-        pen.canvas.text({x, base}, lines.text(part), ink);
-        if (look.struck)
-            pen.canvas.rectangle({x, base - pen.style.text_pt * 0.3, width, thin * 0.6}, look.underline);
-        if (token.flag == '\0' || !part.starts_token) return;
-        // The refresh of step t came before y_{t+1} was settled: a mark at its left, the letter above it.
-        const Colour colour = flag_colour(pen, m_range.first + static_cast<int64_t>(part.token) - 1);
-        pen.canvas.line({x, line_at.y - 1}, {x, base + 2}, {colour, pen.style.line_pt * 1.4});
-        TextStyle letter = pen.small();
-        letter.size *= 0.75;
-        letter.bold = true;
-        letter.colour = colour;
-        pen.canvas.text({x + 1.2, line_at.y + letter.size * 0.35}, std::string(1, token.flag), letter);
-    }
-
-    [[nodiscard]] Colour flag_colour(const FigurePen& pen, int64_t step) const {
-        const RefreshEvent* event = m_recording->refresh_at(step);
-        return event ? marker_colour(pen.style.theme, event->hits) : pen.style.theme.text;
-    }
-
-    std::shared_ptr<const Recording> m_recording;
-    StepRange m_range;
     int64_t m_step; ///< the shown one
-    bool m_origins_shown;
-    TokenOrigins m_origins;
+    TextView m_view;
+    std::vector<FigureText> m_texts; ///< one or two
+    TokenDifference m_difference;    ///< of two
+    TokenOrigins m_origins;          ///< of the first
+    GoneTokens m_gone;               ///< of the first
     std::vector<float> m_gains;
     ColouredText m_text;
-    std::vector<Token> m_prompt, m_tokens;
+    bool m_with_prompt = false;
 };
 
 } // namespace

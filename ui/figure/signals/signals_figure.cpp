@@ -1,7 +1,7 @@
 // Signals over steps: stacked plots on one axis, of one run or of several, with the differences to the first where asked for.
 #include "ui/base/format.h"
 #include "ui/figure/kinds/kinds.h"
-#include "ui/figure/kinds/map_parts.h"
+#include "ui/figure/paint/map_parts.h"
 #include "ui/figure/signals/refresh_strip.h"
 #include "ui/figure/signals/signals_model.h"
 #include "ui/scene/maps/layer_strip.h"
@@ -207,8 +207,8 @@ void SignalsFigure::draw_strip(const FigurePen& pen, const Plot& plot, const Plo
                  end = first + static_cast<double>(columns * strip.steps_per_column());
     pen.canvas.push_clip(area.rect);
     if (!cells.empty())
-        pen.canvas.image({area.x(first), area.rect.y, area.x(end) - area.x(first), area.rect.height}, columns,
-                         layers, cells);
+        pen.canvas.image({area.x(first), area.rect.y, area.x(end) - area.x(first), area.rect.height},
+                         {columns, layers, cells});
     pen.canvas.pop_clip();
     draw_refresh_lines(pen, m_model, area.rect);
     pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});

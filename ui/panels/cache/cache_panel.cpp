@@ -3,18 +3,15 @@
 #include "engine/control/cache_choice.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/cells.h"
 #include "ui/draw/colour_bar.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/panels/cache/cache_frame.h"
-#include "ui/scene/maps/heatmap.h"
-#include "ui/theme/run_colours.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace refreshlab::ui {
@@ -35,24 +32,6 @@ void CachePanel::recording_changed(UiContext&) {
     m_top = 0;
 }
 
-void CachePanel::Frame::place(ImVec2 at, ImVec2 room, bool bars) {
-    const float gap = std::round(em * 0.25F);
-    const float lane = std::round(std::clamp(room.y * 0.08F, 0.9F * em, 1.6F * em));
-    lanes_min = at;
-    x0 = std::round(at.x + 3.1F * em);
-    bars_x1 = std::round(at.x + room.x);
-    x1 = bars && room.x > 20 * em ? std::round(bars_x1 - 6 * em) : bars_x1;
-    bottom = at.y + room.y;
-    origin_y0 = std::round(at.y + em * 0.15F);
-    origin_y1 = origin_y0 + lane;
-    age_y0 = origin_y1 + gap;
-    age_y1 = age_y0 + lane;
-    drift_y0 = age_y1 + gap;
-    const float bytes_height = ImGui::GetTextLineHeight() + gap;
-    axis_y = bottom - bytes_height - 1.3F * em;
-    drift_y1 = axis_y;
-}
-
 void CachePanel::draw(UiContext& ctx) {
     if (!ctx.recording) {
         ImGui::TextDisabled("The cache appears here when a run has begun.");
@@ -66,15 +45,13 @@ void CachePanel::draw(UiContext& ctx) {
     m_state.update(*f.recording, ctx.shown_step());
     if (m_state.quantity() != f.view->quantity) m_top = 0;
     m_state.show(f.view->quantity);
-    m_log = f.view->log;
     f.length = std::max<int64_t>(1, m_state.columns().length());
     const CachePolicyConfig& policy = deciding_cache(f.recording->info().config);
     f.has_policy = has_entry_events(*f.recording);
     const CacheMethod* method = find_cache_method(policy.policy);
     f.method = method ? std::string(method->label) : policy.policy;
     m_rows = shown_rows(*f.view, m_state.cache());
-    f.rows = m_rows.count(m_state.cache());
-
+    colour_images(ctx, f);
     draw_toolbar(ctx, f);
     // In a low panel the map's rows come first, where there is room for some: the mouse over a position tells what its colours
     // mean.
@@ -85,21 +62,76 @@ void CachePanel::draw(UiContext& ctx) {
         muted_text(ctx, "Too small for the map: enlarge this panel");
         return;
     }
-    const bool entries = f.map == CacheMap::entries;
-    f.place(at, room, entries);
-    draw_lanes(ctx, f);
-    if (entries)
-        draw_entries(ctx, f);
-    else
-        draw_drift(ctx, f);
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    const CachePicture picture = this->picture(ctx, f);
+    const float bytes = ImGui::GetTextLineHeight();
+    f.bottom = at.y + room.y;
+    f.bytes = {at.x, f.bottom - bytes, room.x, bytes};
+    f.places = cache_places(pen, figure_rect({at.x, at.y, room.x, room.y - bytes - std::round(f.em * 0.25F)}),
+                            picture);
+    colour_images(ctx, f); // as wide as the map is by now
+    paint_cache_lanes(pen, f.places, picture);
+    paint_cache_map(pen, f.places, picture);
+    paint_cache_marks(pen, f.places, picture);
     draw_lines(ctx, f);
-    if (!entries) draw_no_drift(ctx, f);
-    draw_axis(ctx, f);
+    draw_no_drift(ctx, f);
+    paint_cache_axis(pen, f.places, picture);
+    ctx.landmarks.set(pixel_box(f.places.origins), "cache/origin");
+    ctx.landmarks.set(pixel_box(f.places.map), "cache/map");
+    if (f.map == CacheMap::entries) answer_rows(ctx, f);
     if (f.has_policy)
-        draw_meter(ctx, f);
+        draw_meter(ctx, f, pen);
     else
         draw_bytes(ctx, f);
     hover(ctx, f);
+}
+
+/// Before the places are known as wide as the last time.
+void CachePanel::colour_images(const UiContext& ctx, const Frame& f) {
+    const auto columns = std::max<int64_t>(1, static_cast<int64_t>(f.places.map.width));
+    m_top = std::max(m_top, m_state.shown_top());
+    m_images.update(m_state,
+                    {f.map, m_rows, f.view->log, m_top, f.places.map.width > 0 ? columns : m_columns},
+                    ctx.theme);
+    if (f.places.map.width > 0) m_columns = columns;
+}
+
+CachePicture CachePanel::picture(const UiContext& ctx, const Frame& f) const {
+    return {*f.recording, m_state, m_images, ctx.marks};
+}
+
+/// Why the drift map is empty: on a card of its own, over the lines, so that none of them crosses the words.
+void CachePanel::draw_no_drift(UiContext& ctx, const Frame& f) {
+    if (f.map == CacheMap::entries || m_images.rows() > 0) return;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const PixelBox map = pixel_box(f.places.map);
+    const ImVec2 min(map.x, map.y), max(map.x + map.width, map.y + map.height);
+    const std::string text = no_drift_text(*f.recording, ctx.engine.recording().get() == f.recording);
+    const float most = max.x - min.x - 2 * f.em;
+    const ImVec2 size = ImGui::CalcTextSize(text.c_str(), nullptr, false, most);
+    const ImVec2 at(std::round((min.x + max.x - size.x) * 0.5F), std::round((min.y + max.y - size.y) * 0.5F));
+    const ImVec2 low(at.x - f.em * 0.5F, at.y - f.em * 0.3F),
+        high(at.x + size.x + f.em * 0.5F, at.y + size.y + f.em * 0.3F);
+    list->PushClipRect(min, max, true);
+    list->AddRectFilled(low, high, ctx.theme.plot_background, f.em * 0.3F);
+    list->AddText(nullptr, 0, at, ctx.theme.text_muted, text.c_str(), nullptr, most);
+    list->PopClipRect();
+    ctx.landmarks.set("cache/no drift", {low.x, low.y, high.x - low.x, high.y - low.y});
+}
+
+/// The step under the mouse anywhere, and the position that is held.
+void CachePanel::draw_lines(UiContext& ctx, const Frame& f) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const auto vertical = [&](double position, Colour colour) {
+        const auto x = static_cast<float>(std::round(f.places.x_of(m_state, position)) + 0.5);
+        list->AddLine(ImVec2(x, static_cast<float>(f.places.origins.y)),
+                      ImVec2(x, static_cast<float>(f.places.map.bottom())), colour);
+    };
+    const int64_t prompt = f.recording->prompt_length();
+    if (ctx.hovered_step && *ctx.hovered_step >= 1 && *ctx.hovered_step <= m_state.columns().step)
+        vertical(static_cast<double>(prompt + *ctx.hovered_step) - 0.5, ctx.theme.crosshair);
+    if (const auto held = ctx.selection.key_position; held && *held < f.length)
+        vertical(static_cast<double>(*held) + 0.5, ctx.theme.selection);
 }
 
 /// \param others  width of what stands right of the list, pixels
@@ -164,97 +196,28 @@ void CachePanel::draw_toolbar(UiContext& ctx, Frame& f) {
     ImGui::SameLine();
     ImGui::Checkbox("Log", &f.view->log);
     ImGui::SameLine();
-    m_top = std::max(m_top, m_state.shown_top());
-    draw_fitting_colour_bar("drift", drift_scale(ctx.theme), 7 * f.em);
+    draw_fitting_colour_bar("drift", m_images.drift_scale(ctx.theme), 7 * f.em);
     if (ImGui::BeginPopupContextItem("drift range")) {
         if (ImGui::MenuItem("Fit range")) m_top = m_state.shown_top();
         ImGui::EndPopup();
     }
 }
 
-void CachePanel::draw_legend(UiContext& ctx, Frame& f) {
-    // Only the origins that are there, in the order in which they appear.
-    std::array<bool, 8> present{};
-    for (const Origin origin : m_state.columns().origin)
-        present[static_cast<size_t>(origin)] = true;
-    ImDrawList* list = ImGui::GetWindowDrawList();
+void CachePanel::draw_legend(UiContext& ctx, const Frame& f) {
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    const auto entries = cache_legend(ctx.theme, picture(ctx, f));
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    const float end = at.x + ImGui::GetContentRegionAvail().x, box = std::round(f.em * 0.65F);
-    float x = at.x, top = at.y;
-    const auto make_room = [&](float width) { // in the next line where this one is full
-        if (x + width <= end || x == at.x) return;
-        x = at.x;
-        top += ImGui::GetTextLineHeight() + std::round(f.em * 0.1F);
-    };
-    const auto entry = [&](const std::string& label, Colour colour, bool hatch) {
-        make_room(box + f.em * 0.4F + text_width(label));
-        const float y = std::round(top + (ImGui::GetTextLineHeight() - box) * 0.5F);
-        if (hatch)
-            draw_absent(list, ctx.theme, ImVec2(x, y), ImVec2(x + box, y + box));
-        else
-            list->AddRectFilled(ImVec2(x, y), ImVec2(x + box, y + box), colour);
-        x += box + f.em * 0.4F;
-        text_at(list, ImVec2(x, top), ctx.theme.text_muted, label);
-        ctx.landmarks.set({x, top, text_width(label), ImGui::GetTextLineHeight()}, "cache/legend/{}", label);
-        x = std::round(x + text_width(label) + f.em * 0.9F);
-    };
-    for (const Origin origin : legend_origins)
-        if (present[static_cast<size_t>(origin)])
-            entry(origin_label(origin), column_colour(ctx.theme, origin), false);
-    if (f.map == CacheMap::drift) {
-        entry("not measured", 0, true);
-    } else {
-        const CellPalette palette = cell_palette(ctx.theme);
-        for (size_t cell = 0; cell + 1 < num_cache_cells; ++cell)
-            if (m_present[cell]) entry(cell_label(static_cast<CacheCell>(cell)), palette[cell], false);
+    const auto width = static_cast<double>(ImGui::GetContentRegionAvail().x);
+    const auto places = legend_places(pen, width, entries);
+    ui::draw_legend(pen, {static_cast<double>(at.x), static_cast<double>(at.y)}, width, entries);
+    for (size_t i = 0; i < entries.size(); ++i) {
+        PixelBox box = pixel_box(places[i]);
+        box.x += at.x;
+        box.y += at.y;
+        const bool ages = entries[i].mark == LegendEntry::Mark::scale;
+        ctx.landmarks.set(box, "cache/legend/{}", ages ? "age" : entries[i].words);
     }
-    // The lane of ages has a scale of its own.
-    const ColourScale ages = age_scale(ctx.theme);
-    const std::string low = "age 0";
-    std::string high = fmt::format("{} steps", format_thousands(std::llround(ages.max)));
-    const float bar = 3 * f.em, gap = f.em * 0.4F;
-    if (x + text_width(low) + bar + text_width(high) + 2 * gap > end)
-        high = format_thousands(std::llround(ages.max)); // the number alone rather than another line
-    make_room(text_width(low) + bar + text_width(high) + 2 * gap);
-    text_at(list, ImVec2(x, top), ctx.theme.text_muted, low);
-    x += text_width(low) + gap;
-    const float y = std::round(top + (ImGui::GetTextLineHeight() - box) * 0.5F);
-    constexpr int pieces = 32;
-    for (int i = 0; i < pieces; ++i)
-        list->AddRectFilled(ImVec2(std::round(x + bar * static_cast<float>(i) / pieces), y),
-                            ImVec2(std::round(x + bar * static_cast<float>(i + 1) / pieces), y + box),
-                            ages.colour((i + 0.5) / pieces));
-    ctx.landmarks.set("cache/legend/age", {x, y, bar, box});
-    text_at(list, ImVec2(x + bar + gap, top), ctx.theme.text_muted, high);
-    ImGui::Dummy(ImVec2(1, top + ImGui::GetTextLineHeight() - at.y));
-}
-
-void CachePanel::draw_axis(UiContext& ctx, Frame& f) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float y = f.axis_y + f.em * 0.2F;
-    list->AddLine(ImVec2(f.x0, f.axis_y), ImVec2(f.x1, f.axis_y), ctx.theme.plot_border);
-    const std::string title = "cache position";
-    const float title_x = f.x1 - text_width(title);
-    text_at(list, ImVec2(title_x, y), ctx.theme.text_muted, title);
-    // The end of the prompt is named where it is; ticks that would touch it give way.
-    const auto prompt = static_cast<double>(f.recording->prompt_length());
-    const std::string prompt_label = "prompt";
-    float prompt_end = f.x_of(prompt) - f.em * 0.3F, prompt_begin = prompt_end - text_width(prompt_label);
-    if (prompt_begin < f.x0 + f.em) prompt_begin = prompt_end = -1e9F;
-    if (prompt_end > title_x) prompt_begin = prompt_end = -1e9F;
-    if (prompt_end > 0) text_at(list, ImVec2(prompt_begin, y), ctx.theme.text_muted, prompt_label);
-    for (const int64_t tick :
-         whole_ticks(0, f.length, std::max<int64_t>(2, static_cast<int64_t>((f.x1 - f.x0) / (4 * f.em))))) {
-        const std::string label = format_thousands(tick);
-        const float w = text_width(label);
-        const float x = std::max(f.x0, std::round(f.x_of(static_cast<double>(tick) + 0.5)) - w * 0.5F);
-        list->AddLine(ImVec2(f.x_of(static_cast<double>(tick) + 0.5), f.axis_y),
-                      ImVec2(f.x_of(static_cast<double>(tick) + 0.5), f.axis_y + f.em * 0.2F),
-                      ctx.theme.plot_border);
-        if (x + w > title_x - f.em * 0.5F) continue;
-        if (x < prompt_end + f.em * 0.4F && x + w > prompt_begin - f.em * 0.4F) continue;
-        text_at(list, ImVec2(x, y), ctx.theme.text_muted, label);
-    }
+    ImGui::Dummy(ImVec2(1, static_cast<float>(places.back().bottom())));
 }
 
 /// What the caches take, as much of it as the room allows.
@@ -280,21 +243,29 @@ std::string CachePanel::bytes_text(const UiContext& ctx, const Frame& f, float r
     return text;
 }
 
-void CachePanel::draw_bytes(UiContext& ctx, Frame& f) {
+void CachePanel::draw_bytes(UiContext& ctx, const Frame& f) {
     ImDrawList* list = ImGui::GetWindowDrawList();
-    const std::string text = bytes_text(ctx, f, f.x1 - f.lanes_min.x);
-    const float line = ImGui::GetTextLineHeight();
-    list->PushClipRect(ImVec2(f.lanes_min.x, f.axis_y), ImVec2(f.x1, f.bottom + 2), true);
-    text_at(list, ImVec2(f.lanes_min.x, f.bottom - line), ctx.theme.text, text);
+    const std::string text = bytes_text(ctx, f, f.bytes.width);
+    list->PushClipRect(ImVec2(f.bytes.x, f.bytes.y), ImVec2(f.bytes.x + f.bytes.width, f.bottom + 2), true);
+    text_at(list, ImVec2(f.bytes.x, f.bytes.y), ctx.theme.text, text);
     list->PopClipRect();
-    ctx.landmarks.set("cache/bytes", {f.lanes_min.x, f.bottom - line, text_width(text), line});
+    ctx.landmarks.set({f.bytes.x, f.bytes.y, text_width(text), f.bytes.height}, "cache/bytes");
     ctx.landmarks.set_text("cache/bytes", text);
 }
 
+/// The row of the map at a place on the screen.
+int64_t CachePanel::row_at(const Frame& f, float y) const {
+    const double part = (static_cast<double>(y) - f.places.map.y) / std::max(1.0, f.places.map.height);
+    return std::clamp<int64_t>(static_cast<int64_t>(std::floor(part * static_cast<double>(m_images.rows()))),
+                               0, std::max<int64_t>(1, m_images.rows()) - 1);
+}
+
 void CachePanel::hover(UiContext& ctx, Frame& f) {
-    ImGui::SetCursorScreenPos(ImVec2(f.x0, f.origin_y0));
-    const bool clicked = ImGui::InvisibleButton(
-        "map", ImVec2(std::max(1.0F, f.x1 - f.x0), std::max(1.0F, f.axis_y - f.origin_y0)));
+    const PixelBox all = pixel_box(
+        {f.places.map.x, f.places.origins.y, f.places.map.width, f.places.map.bottom() - f.places.origins.y});
+    ImGui::SetCursorScreenPos(ImVec2(all.x, all.y));
+    const bool clicked =
+        ImGui::InvisibleButton("map", ImVec2(std::max(1.0F, all.width), std::max(1.0F, all.height)));
     const CacheColumns& columns = m_state.columns();
     if (m_menu.draw("##cache menu", [&] {
             return m_under_mouse.empty()
@@ -305,29 +276,18 @@ void CachePanel::hover(UiContext& ctx, Frame& f) {
     if (!ImGui::IsItemHovered() || columns.length() == 0) return;
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     const auto position =
-        std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>((mouse.x - f.x0) / (f.x1 - f.x0)) *
+        std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>((mouse.x - all.x) / all.width) *
                                                  static_cast<double>(f.length)),
                             0, columns.length() - 1);
     const int64_t step = position - f.recording->prompt_length() + 1;
     if (step >= 1) ctx.next_hovered_step = step;
     std::string text = column_text(*f.recording, columns, position);
-    const bool entries = f.map == CacheMap::entries;
-    if (entries && mouse.y >= f.drift_y0) {
-        const auto row =
-            std::clamp<int64_t>(static_cast<int64_t>((mouse.y - f.drift_y0) / (f.drift_y1 - f.drift_y0) *
-                                                     static_cast<float>(f.rows)),
-                                0, f.rows - 1);
-        text += entry_text(f, row, position);
-    }
-    if (const int64_t layers = m_state.drift().layers; !entries && mouse.y >= f.drift_y0 && layers > 0) {
-        const auto layer =
-            std::clamp<int64_t>(static_cast<int64_t>((mouse.y - f.drift_y0) / (f.drift_y1 - f.drift_y0) *
-                                                     static_cast<float>(layers)),
-                                0, layers - 1);
-        text += drift_text(m_state.drift(), layer, position);
-    }
+    if (static_cast<double>(mouse.y) >= f.places.map.y && m_images.rows() > 0)
+        text += f.map == CacheMap::entries ? entry_text(f, row_at(f, mouse.y), position)
+                                           : drift_text(m_state.drift(), row_at(f, mouse.y), position);
     m_under_mouse = text;
-    if (m_factor > 1) text += fmt::format("\nOne pixel shows {} positions", m_factor);
+    if (const int64_t positions = m_images.positions_a_column(); positions > 1)
+        text += fmt::format("\nOne pixel shows {} positions", positions);
     ImGui::SetTooltip("%s", text.c_str());
     if (clicked) {
         ctx.selection.key_position = position;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ui/base/pixel_box.h"
+#include "ui/figure/paint/cache_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/maps/cache_cells.h"
 #include "ui/scene/maps/cache_model.h"
@@ -30,44 +32,26 @@ private:
     static void draw_map_choice(const Frame& f);
     void draw_rows_choice(const Frame& f);
     void draw_quantity_choice(const Frame& f, float others);
-    void draw_legend(UiContext& ctx, Frame& f);
-    void draw_axis(UiContext& ctx, Frame& f);
-    void draw_bytes(UiContext& ctx, Frame& f);
+    void draw_legend(UiContext& ctx, const Frame& f);
+    void draw_bytes(UiContext& ctx, const Frame& f);
     [[nodiscard]] std::string bytes_text(const UiContext& ctx, const Frame& f, float room) const;
+    void colour_images(const UiContext& ctx, const Frame& f);
+    [[nodiscard]] CachePicture picture(const UiContext& ctx, const Frame& f) const;
+    void draw_no_drift(UiContext& ctx, const Frame& f);
+    void draw_lines(UiContext& ctx, const Frame& f);
+    [[nodiscard]] int64_t row_at(const Frame& f, float y) const;
     void hover(UiContext& ctx, Frame& f);
-    // cache_lanes.cpp
-    void colour_images(const Theme& theme, int pixels);
-    void colour_drift(const Theme& theme);
-    void draw_lanes(UiContext& ctx, Frame& f);
-    void draw_drift(UiContext& ctx, Frame& f);
-    void draw_no_drift(UiContext& ctx, Frame& f);
-    void draw_lines(UiContext& ctx, Frame& f);
     // cache_entries.cpp
-    void colour_entries(const Theme& theme);
-    void draw_entries(UiContext& ctx, Frame& f);
-    void draw_row_names(UiContext& ctx, const Frame& f) const;
-    void draw_budget_bars(UiContext& ctx, const Frame& f) const;
-    void draw_meter(UiContext& ctx, const Frame& f) const;
+    void answer_rows(UiContext& ctx, const Frame& f);
+    void tell_held(const Frame& f) const;
+    void draw_meter(UiContext& ctx, const Frame& f, const FigurePen& pen) const;
     [[nodiscard]] std::string entry_text(const Frame& f, int64_t row, int64_t position) const;
-    [[nodiscard]] ColourScale drift_scale(const Theme& theme) const;
-    [[nodiscard]] ColourScale age_scale(const Theme& theme) const;
-    [[nodiscard]] bool has_drift() const { return m_state.drift().layers > 0 && !m_drift_rgba.empty(); }
 
     CacheModel m_state;
     CacheRows m_rows; ///< of this frame
-    std::vector<uint32_t> m_entries_rgba;
-    std::string m_entries_look;
-    uint64_t m_entries_image_revision = 0;
-    std::vector<RowCount> m_counts;
-    std::array<bool, num_cache_cells> m_present{};
-    bool m_log = false; ///< of this frame
-    double m_top = 0;   ///< of the colour scale: widens at once, narrows with "Fit range"
-
-    std::vector<uint32_t> m_origin_rgba, m_age_rgba, m_drift_rgba;
-    int64_t m_factor = 1; ///< positions per texel
-    int m_texels = 0, m_drift_texels = 0;
-    std::string m_look, m_drift_look;
-    uint64_t m_image_revision = 0, m_drift_image_revision = 0;
+    CacheImages m_images;
+    int64_t m_columns = 400; ///< of the last frame's images, at most
+    double m_top = 0;        ///< of the scale of drift: widens at once, narrows with "Fit range"
     CopyMenu m_menu;
     std::string m_under_mouse; ///< what the tooltip says
 };

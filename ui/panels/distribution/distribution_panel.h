@@ -49,8 +49,6 @@ private:
     void draw_pairs(UiContext& ctx, const Lines& lines, const Lines& others, ImVec2 size);
     void fit(const UiContext& ctx, ValueAxis& axis, const Signal& signal, const Histogram& bins,
              const Lines& lines) const;
-    void draw_bars(UiContext& ctx, const Histogram& bins, const Lines& lines) const;
-    void draw_cells_of_pairs(const Theme& theme) const;
     void hover(const Histogram& bins) const;
     void hover_pairs() const;
     [[nodiscard]] ColourScale pair_scale(const Theme& theme) const;

@@ -1,10 +1,10 @@
 // The two plots of the Distribution panel: histogram of one signal, cells of two.
-#include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
+#include "ui/figure/paint/distribution_paint.h"
 #include "ui/panels/distribution/distribution_panel.h"
-#include "ui/scene/axes/auto_range.h"
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/maps/pair_colours.h"
 #include "ui/scene/series/distribution.h"
@@ -16,7 +16,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <optional>
 
 namespace refreshlab::ui {
 namespace {
@@ -26,6 +25,19 @@ void say_empty(const UiContext& ctx, const char* what) {
     const ImVec2 text = ImGui::CalcTextSize(what);
     ImPlot::GetPlotDrawList()->AddText({low.x + (extent.x - text.x) / 2, low.y + (extent.y - text.y) / 2},
                                        ctx.theme.text_muted, what);
+}
+
+std::vector<ShownThreshold> shown_thresholds(const std::vector<ThresholdLine>& lines) {
+    std::vector<ShownThreshold> shown;
+    for (const ThresholdLine& line : lines)
+        shown.push_back({line.value, line.comparison, line.enabled});
+    return shown;
+}
+
+/// Of the ImPlot plot that is open.
+PlotArea plot_area(const ValueAxis& x, const ValueAxis& y) {
+    const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
+    return {figure_rect({low.x, low.y, extent.x, extent.y}), x.min, x.max, y};
 }
 
 /// "12,300".
@@ -81,23 +93,23 @@ bool DistributionPanel::finish_plot(UiContext& ctx, const char* empty, bool on_l
 }
 
 void DistributionPanel::draw_plot(UiContext& ctx, const Lines& lines, ImVec2 size) {
-    const float em = ImGui::GetFontSize();
     const bool whole = info().unit == "tokens";
     const float width = size.x > 0 ? size.x : ImGui::GetContentRegionAvail().x + size.x;
+    const ScreenPen measure(ctx, ImGui::GetWindowDrawList());
     const Histogram bins =
-        histogram(m_statistics.sorted, std::clamp(static_cast<int>(width / (em * 0.55F)), 8, 80), whole);
+        histogram(m_statistics.sorted, bins_that_fit(measure, static_cast<double>(width)), whole);
     fit(ctx, m_axis, info(), bins, lines);
     const double most = bins.counts.empty() ? 1 : *std::ranges::max_element(bins.counts);
     if (!begin_plot("##histogram", size)) return;
     ImPlot::SetupAxis(ImAxis_Y1, "count (steps)");
     if (m_log) ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
-    const ValueAxis counts{
-        .scale = m_log ? AxisScale::log : AxisScale::linear, .min = bottom(), .max = count_top(most, m_log)};
+    const ValueAxis counts = count_axis(most, m_log);
     ImPlot::SetupAxisLimits(ImAxis_Y1, counts.min, counts.max, ImPlotCond_Always);
     ImPlot::SetupAxisFormat(ImAxis_Y1, count_label);
     set_up_ticks(counts, size.y, true);
     ImPlot::SetupFinish();
-    draw_bars(ctx, bins, lines);
+    paint_bars(ScreenPen(ctx, ImPlot::GetPlotDrawList()), plot_area(m_axis, counts), bins,
+               shown_thresholds(lines), ctx.theme.signal(info().name));
     const bool on_line = draw_lines(ctx, info(), lines, m_axis, true);
     const char* empty = m_statistics.not_finite > 0 ? "no finite value" : "not measured here";
     if (finish_plot(ctx, bins.counts.empty() ? empty : nullptr, on_line)) hover(bins);
@@ -107,10 +119,9 @@ void DistributionPanel::draw_plot(UiContext& ctx, const Lines& lines, ImVec2 siz
 /// How often the two signals have which values at the same step.
 void DistributionPanel::draw_pairs(UiContext& ctx, const Lines& lines, const Lines& others, ImVec2 size) {
     const float em = ImGui::GetFontSize();
-    const auto cells = [&](float pixels) {
-        return std::clamp(static_cast<int>(pixels / (em * 0.6F)), 8, 60);
-    };
-    const std::array wanted = {cells(size.x), cells(size.y)};
+    const ScreenPen measure(ctx, ImGui::GetWindowDrawList());
+    const std::array wanted = {cells_that_fit(measure, static_cast<double>(size.x)),
+                               cells_that_fit(measure, static_cast<double>(size.y))};
     if (wanted != m_cells_for) {
         m_cells_for = wanted;
         m_cells =
@@ -126,7 +137,8 @@ void DistributionPanel::draw_pairs(UiContext& ctx, const Lines& lines, const Lin
     ImPlot::SetupAxisLimits(ImAxis_Y1, m_other_axis.min, m_other_axis.max, ImPlotCond_Always);
     set_up_ticks(m_other_axis, size.y, false);
     ImPlot::SetupFinish();
-    draw_cells_of_pairs(ctx.theme);
+    paint_pair_cells(ScreenPen(ctx, ImPlot::GetPlotDrawList()), plot_area(m_axis, m_other_axis), m_cells,
+                     pair_scale(ctx.theme));
     bool on_line = draw_lines(ctx, info(), lines, m_axis, true);
     on_line |= draw_lines(ctx, other(), others, m_other_axis, false);
     if (finish_plot(ctx, m_cells.counts.empty() ? "never measured at the same step" : nullptr, on_line))
@@ -138,59 +150,10 @@ void DistributionPanel::draw_pairs(UiContext& ctx, const Lines& lines, const Lin
 void DistributionPanel::fit(const UiContext& ctx, ValueAxis& axis, const Signal& signal,
                             const Histogram& bins, const Lines& lines) const {
     if (!m_drag.key().empty()) return;
-    std::vector<double> thresholds;
-    for (const ThresholdLine& line : lines)
-        thresholds.push_back(line.value);
-    std::optional<ValueRange> data;
-    if (!bins.counts.empty()) data = ValueRange{bins.low, bins.high()};
     const ValueRange range =
-        auto_range(data, thresholds, usual_range(signal, ctx.recording->info().vocab_size));
+        distribution_range(bins, shown_thresholds(lines), signal, ctx.recording->info().vocab_size);
     axis.min = range.min;
     axis.max = range.max;
-}
-
-/// Bars in the signal's colour; the part that some enabled trigger would fire on is full, the rest pale.
-void DistributionPanel::draw_bars(UiContext& ctx, const Histogram& bins, const Lines& lines) const {
-    ImDrawList* list = ImPlot::GetPlotDrawList();
-    const ImU32 colour = ctx.theme.signal(info().name);
-    ImPlot::PushPlotClipRect();
-    for (size_t i = 0; i < bins.counts.size(); ++i) {
-        if (bins.counts[i] == 0) continue;
-        const double from = bins.low + bins.width * static_cast<double>(i), to = from + bins.width;
-        const ImVec2 a = ImPlot::PlotToPixels(from, bins.counts[i]), b = ImPlot::PlotToPixels(to, bottom());
-        const float gap = b.x - a.x > 4 ? 1.0F : 0.0F;
-        // A bar of one step in a thousand is still seen.
-        const ImVec2 low(a.x, std::min(a.y, b.y - 2)), high(std::max(b.x - gap, a.x + 1), b.y);
-        list->AddRectFilled(low, high, with_alpha(colour, lines.empty() ? 0.75F : 0.32F));
-        for (const ThresholdLine& line : lines) {
-            if (!line.enabled || !std::isfinite(line.value)) continue;
-            const bool up = line.comparison == Comparison::above || line.comparison == Comparison::at_least;
-            const float at = std::clamp(ImPlot::PlotToPixels(line.value, bottom()).x, low.x, high.x);
-            const float left = up ? at : low.x, right = up ? high.x : at;
-            if (right > left) list->AddRectFilled({left, low.y}, {right, high.y}, with_alpha(colour, 0.75F));
-        }
-    }
-    ImPlot::PopPlotClipRect();
-}
-
-void DistributionPanel::draw_cells_of_pairs(const Theme& theme) const {
-    ImDrawList* list = ImPlot::GetPlotDrawList();
-    const ColourScale scale = pair_scale(theme);
-    ImPlot::PushPlotClipRect();
-    for (size_t row = 0; row < m_cells.y.counts.size(); ++row)
-        for (size_t column = 0; column < m_cells.x.counts.size(); ++column) {
-            const double count = m_cells.at(column, row);
-            if (count == 0) continue;
-            const double x = m_cells.x.low + m_cells.x.width * static_cast<double>(column),
-                         y = m_cells.y.low + m_cells.y.width * static_cast<double>(row);
-            const ImVec2 a = ImPlot::PlotToPixels(x, y + m_cells.y.width),
-                         b = ImPlot::PlotToPixels(x + m_cells.x.width, y);
-            // Neighbours share a border on whole pixels: no seam between them.
-            const ImVec2 low(std::round(a.x), std::round(a.y)),
-                high(std::max(std::round(b.x), low.x + 1), std::max(std::round(b.y), low.y + 1));
-            list->AddRectFilled(low, high, scale(count));
-        }
-    ImPlot::PopPlotClipRect();
 }
 
 void DistributionPanel::hover(const Histogram& bins) const {

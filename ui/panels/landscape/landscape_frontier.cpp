@@ -4,12 +4,13 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
+#include "ui/figure/paint/landscape_paint.h"
 #include "ui/panels/landscape/landscape_panel.h"
 #include "ui/scene/maps/heatmap.h"
 #include "ui/scene/policy/thresholds.h"
-#include "ui/theme/stairs_colours.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
@@ -24,23 +25,6 @@ namespace refreshlab::ui {
 
 namespace {
 
-Colour curve_colour(const Theme& theme, const FrontierCurve& curve) {
-    return theme.signal(signal_of(curve));
-}
-
-/// A line of points, in the order in which they are.
-void plot_line(const char* id, const FrontierLine& line, Colour colour, float width) {
-    if (line.empty()) return;
-    ImPlotSpec spec;
-    spec.LineColor = ImGui::ColorConvertU32ToFloat4(colour);
-    spec.LineWeight = width;
-    const auto point = [](int i, void* data) {
-        const auto& [x, y] = (*static_cast<const FrontierLine*>(data))[static_cast<size_t>(i)];
-        return ImPlotPoint(x, y);
-    };
-    ImPlot::PlotLineG(id, point, const_cast<FrontierLine*>(&line), static_cast<int>(line.size()), spec);
-}
-
 int count_label(double value, char* buffer, int size, void*) {
     return std::snprintf(buffer, static_cast<size_t>(size), "%s",
                          format_thousands(std::llround(value)).c_str());
@@ -48,30 +32,10 @@ int count_label(double value, char* buffer, int size, void*) {
 
 } // namespace
 
-/// The names of the curves below the plot, in as many lines as they need. \return their height
-float LandscapePanel::draw_curve_names(const UiContext& ctx, PixelBox place, bool measure) {
-    const float em = ImGui::GetFontSize(), box = std::round(0.65F * em), line = ImGui::GetTextLineHeight();
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    float x = place.x, y = place.y;
-    const auto entry = [&](const std::string& name, Colour colour, bool strong) {
-        const float width = box + 0.4F * em + text_width(name);
-        if (x > place.x && x + width > place.x + place.width) {
-            x = place.x;
-            y += line;
-        }
-        if (!measure) {
-            list->AddRectFilled({x, y + line / 2 - (strong ? 2.0F : 1.0F)},
-                                {x + box, y + line / 2 + (strong ? 2.0F : 1.0F)}, colour);
-            text_at(list, {x + box + 0.4F * em, y}, strong ? ctx.theme.text : ctx.theme.text_muted, name);
-        }
-        x += width + 0.9F * em;
-    };
-    entry("best possible", stairs_colour(ctx.theme, StairsOf::best), true);
-    entry("blind, mean", stairs_colour(ctx.theme, StairsOf::blind), true);
-    if (const auto* curves = m_frontiers.answer())
-        for (const FrontierCurve& curve : *curves)
-            entry(label_of(curve, ctx.signals()), curve_colour(ctx.theme, curve), curve.of_draft);
-    return y + line - place.y;
+FrontierPicture LandscapePanel::frontier_picture(const Frame& f) {
+    const auto* curves = m_frontiers.answer();
+    return {f.teacher, curves ? std::span<const FrontierCurve>(*curves) : std::span<const FrontierCurve>(),
+            m_bests.answer(), &m_stairs};
 }
 
 /// What the plot shows as long as nobody has zoomed.
@@ -119,7 +83,10 @@ void LandscapePanel::set_up_frontier(const Frame& f, PixelBox place) {
 
 void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox place) {
     const float em = f.em;
-    float names = draw_curve_names(ctx, place, true) + 0.7F * em;
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    const auto legend = frontier_legend(ctx.theme, frontier_picture(f), ctx.signals());
+    const auto width = static_cast<double>(place.width);
+    float names = static_cast<float>(legend_height(pen, width, legend)) + 0.4F * em;
     if (place.height - names < 8 * em || names > 0.35F * place.height) names = 0; // tooltips tell them
     const ImVec2 size(place.width, place.height - names);
     if (size.x < 10 * em || size.y < 5 * em) return;
@@ -137,9 +104,7 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
         const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
         plot = {low.x, low.y, extent.x, extent.y};
         ctx.landmarks.set("landscape/frontier", {low.x, low.y, extent.x, extent.y});
-        plot_curves(ctx, f);
-        plot_boundaries(ctx, f);
-        plot_shown(ctx, f);
+        draw_curves(ctx, f);
         hover_frontier(ctx, f);
         mouse = frontier_mouse();
         ImPlot::EndPlot();
@@ -156,8 +121,8 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
         },
         "landscape/frontier");
     if (names > 0)
-        static_cast<void>(
-            draw_curve_names(ctx, {place.x, place.y + size.y + 0.2F * em, place.width, names}, false));
+        draw_legend(pen, {static_cast<double>(place.x), static_cast<double>(place.y + size.y + 0.2F * em)},
+                    width, legend);
 }
 
 /// Within the plot: what was done to it. Dragging, the box of the right button and the wheel are ImPlot's own.
@@ -212,52 +177,26 @@ void LandscapePanel::draw_fit_button(PixelBox plot, float em) {
     ImGui::SetItemTooltip("Shows what fits the policy again (double click)");
 }
 
-/// What nobody can go below, and blind placement.
-void LandscapePanel::plot_boundaries(const UiContext& ctx, const Frame& f) {
-    const BestAnswer* found = m_bests.answer();
-    if (!found || !found->best) return;
-    const float width = std::max(2.0F, f.em * 0.15F);
-    plot_line("##best", best_line(*found, f.teacher), stairs_colour(ctx.theme, StairsOf::best), width);
-    plot_line("##blind", blind_line(*found, f.teacher), stairs_colour(ctx.theme, StairsOf::blind), width);
-}
-
-void LandscapePanel::plot_curves(UiContext& ctx, const Frame& f) {
-    const auto* curves = m_frontiers.answer();
-    if (curves == nullptr) return;
-    for (size_t c = 0; c < curves->size(); ++c) {
-        const FrontierCurve& curve = (*curves)[c];
-        const FrontierLine line = curve_line(curve, f.teacher);
-        const Colour colour = curve_colour(ctx.theme, curve);
-        const std::string id = fmt::format("##curve {}", c);
-        plot_line(id.c_str(), line, with_alpha(colour, curve.of_draft ? 1.0F : 0.75F),
-                  curve.of_draft ? f.em * 0.15F : 1.0F);
-        ImDrawList* list = ImPlot::GetPlotDrawList();
-        ImPlot::PushPlotClipRect();
-        for (size_t p = 0; p < line.size(); ++p) {
-            const ImVec2 at = ImPlot::PlotToPixels(line[p].first, line[p].second);
-            list->AddCircleFilled(at, f.em * (curve.of_draft ? 0.2F : 0.13F), colour);
-            if (curve.of_draft) ctx.landmarks.set({at.x, at.y, 1, 1}, "landscape/point/{}", p);
+/// The same drawing as a figure's, on ImPlot's axes.
+void LandscapePanel::draw_curves(UiContext& ctx, const Frame& f) {
+    const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
+    const ImPlotRect limits = ImPlot::GetPlotLimits();
+    PlotArea area;
+    area.rect = figure_rect({low.x, low.y, extent.x, extent.y});
+    area.x_min = limits.X.Min;
+    area.x_max = limits.X.Max;
+    area.y.min = limits.Y.Min;
+    area.y.max = limits.Y.Max;
+    const ScreenPen pen(ctx, ImPlot::GetPlotDrawList());
+    const FrontierPicture picture = frontier_picture(f);
+    paint_frontier(pen, area, picture);
+    for (const FrontierCurve& curve : picture.curves)
+        for (size_t p = 0; curve.of_draft && p < curve.points.size(); ++p) {
+            const FigurePoint at =
+                area.at(static_cast<double>(curve.points[p].refreshes), curve.points[p].loss - f.teacher);
+            ctx.landmarks.set({static_cast<float>(at.x), static_cast<float>(at.y), 1, 1},
+                              "landscape/point/{}", p);
         }
-        ImPlot::PopPlotClipRect();
-    }
-}
-
-/// The staircases of the picture as points.
-void LandscapePanel::plot_shown(const UiContext& ctx, const Frame& f) {
-    ImDrawList* list = ImPlot::GetPlotDrawList();
-    ImPlot::PushPlotClipRect();
-    for (const ShownStairs& shown : m_stairs) {
-        if (!shown.there()) continue;
-        const ImVec2 at = ImPlot::PlotToPixels(static_cast<double>(shown.refreshes()), shown.above_teacher);
-        const float r = f.em * 0.36F;
-        list->AddCircleFilled(at, r + 1.5F, ctx.theme.plot_background);
-        if (shown.of == StairsOf::run)
-            list->AddRect({at.x - r, at.y - r}, {at.x + r, at.y + r}, stairs_colour(ctx.theme, shown.of), 0,
-                          2.0F);
-        else
-            list->AddCircle(at, r, stairs_colour(ctx.theme, shown.of), 0, 2.5F);
-    }
-    ImPlot::PopPlotClipRect();
 }
 
 void LandscapePanel::hover_frontier(UiContext& ctx, const Frame& f) {

@@ -4,17 +4,15 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/cells.h"
-#include "ui/draw/text.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/tooltips.h"
+#include "ui/figure/paint/landscape_paint.h"
 #include "ui/panels/landscape/landscape_panel.h"
-#include "ui/scene/maps/heatmap.h"
 #include "ui/scene/text/token_label.h"
-#include "ui/theme/stairs_colours.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -25,38 +23,38 @@ namespace {
 /// Texels a side of what is in sight; the picture has half as much again around it, so that a small move needs no new one.
 constexpr int64_t most_texels = 1024;
 
-constexpr std::array all_stairs{StairsOf::run, StairsOf::blind, StairsOf::best,
-                                StairsOf::policy}; // the last lies on top
-
 std::string signed_nats(double value) {
     return fmt::format("{}{} nats", value > 0 ? "+" : "", format_number(value));
-}
-
-int64_t labels_that_fit(float room, float one) {
-    return std::max<int64_t>(2, static_cast<int64_t>(room / one));
 }
 
 } // namespace
 
 void LandscapePanel::draw_map(UiContext& ctx, const Frame& f, PixelBox place) {
-    const float em = f.em, name = std::round(1.15F * em);
-    const float left = name + std::round(2.9F * em), below = std::round(1.25F * em) + name;
+    const float em = f.em;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const ScreenPen pen(ctx, list);
+    const auto left = static_cast<float>(std::ceil(cell_axis_width(pen))),
+               below = static_cast<float>(std::ceil(cell_axis_height(pen)));
     const PixelBox box{std::round(place.x + left), std::round(place.y + 0.3F * em),
                        std::round(place.width - left - 0.4F * em),
                        std::round(place.height - below - 0.3F * em)};
     if (box.width < 4 * em || box.height < 3 * em) return;
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const ImVec2 low(box.x, box.y), high(box.x + box.width, box.y + box.height);
-    list->AddRectFilled(low, high, ctx.theme.plot_background);
     ask_image(ctx, box);
-    list->PushClipRect(low, high, true);
-    draw_picture(ctx, box);
-    draw_diagonal(ctx, box);
+    const CellPlace cells{figure_rect(box), m_view.left(), m_view.top(), m_view.extent()};
+    pen->canvas.rectangle(cells.box, ctx.theme.plot_background);
+    pen->canvas.push_clip(cells.box);
+    const int64_t block = draw_picture(ctx, pen, cells);
     draw_map_lines(ctx, box);
-    draw_stairs(ctx, f, box);
-    list->PopClipRect();
-    list->AddRect(low, high, ctx.theme.plot_border);
-    draw_axes(ctx, f, box);
+    paint_stairs(pen, cells, m_stairs, ctx.views.landscape);
+    pen->canvas.pop_clip();
+    paint_cell_axes(pen, cells, block);
+    for (const ShownStairs& shown : m_stairs)
+        if (shown.there() && ctx.views.landscape.shows(shown.of)) {
+            const StairCorner last = corners_of(shown.stairs).back();
+            ctx.landmarks.set(
+                {static_cast<float>(cells.x(last.column)), static_cast<float>(cells.y(last.row)), 1, 1},
+                "landscape/stairs/{}", static_cast<int>(shown.of));
+        }
     ctx.landmarks.set("landscape/map", {box.x, box.y, box.width, box.height});
     move_map(ctx, f, box);
 }
@@ -85,58 +83,23 @@ void LandscapePanel::ask_image(const UiContext& ctx, PixelBox box) {
         block > 1 || m_pyramid->size() <= quick);
 }
 
-void LandscapePanel::draw_picture(UiContext& ctx, PixelBox box) {
-    const ColouredImage* picture = m_images.answer();
+/// \return cells a side that a colour is the mean of
+int64_t LandscapePanel::draw_picture(UiContext& ctx, const FigurePen& pen, const CellPlace& place) {
+    static const ColouredImage none;
+    const ColouredImage* answer = m_images.answer();
     if (m_images.busy()) ctx.wait_for_jobs();
-    if (picture == nullptr || picture->rgba.empty()) return;
-    if (m_uploaded != picture->rgba.data()) {
-        m_uploaded = picture->rgba.data();
+    const ColouredImage& picture = answer ? *answer : none;
+    if (m_uploaded != picture.rgba.data()) {
+        m_uploaded = picture.rgba.data();
         ++m_revision;
     }
-    const CellImage& image = picture->image;
-    const auto place = [&](double row, double column) {
-        return ImVec2(box.x + static_cast<float>(m_view.x_of(column)) * box.width,
-                      box.y + static_cast<float>(m_view.y_of(row)) * box.height);
-    };
-    // Rows that are not there yet are hatched; below the diagonal is nothing.
-    const auto cells = static_cast<double>(m_pyramid ? m_pyramid->size() : 0);
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const auto rows = ctx.landscape->rows();
-    if (!ctx.landscape->complete() && !rows.empty()) {
-        const double last = static_cast<double>(rows.back()) + 1;
-        draw_absent(list, ctx.theme, place(last, last), place(cells, cells));
-        list->AddTriangleFilled(place(last, last), place(cells, last), place(cells, cells),
-                                ctx.theme.plot_background);
-    }
-    const ImTextureID texture = ctx.host.texture("landscape/map", static_cast<int>(image.columns),
-                                                 static_cast<int>(image.rows), picture->rgba, m_revision);
-    draw_cells(
-        list, texture,
-        place(static_cast<double>(image.region.first_row), static_cast<double>(image.region.first_column)),
-        place(static_cast<double>(image.region.last_row), static_cast<double>(image.region.last_column)));
-}
-
-/// The edge of the triangle: cells of no difference look like the ground below it. A line of steps where cells are seen one by one.
-void LandscapePanel::draw_diagonal(const UiContext& ctx, PixelBox box) const {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const auto place = [&](double row, double column) {
-        return ImVec2(box.x + static_cast<float>(m_view.x_of(column)) * box.width,
-                      box.y + static_cast<float>(m_view.y_of(row)) * box.height);
-    };
-    const auto cells = static_cast<double>(ctx.landscape->num_rows());
-    const Colour colour = mix(ctx.theme.plot_border, ctx.theme.plot_background, 0.4F);
-    constexpr double one_by_one = 120; // cells across the box
-    if (m_view.extent() > one_by_one) {
-        list->AddLine(place(0, 0), place(cells, cells), colour);
-        return;
-    }
-    const CellRegion seen = m_view.region();
-    for (int64_t cell = std::max(seen.first_row, seen.first_column);
-         cell < std::min(seen.last_row, seen.last_column); ++cell) {
-        const auto at = static_cast<double>(cell);
-        list->AddLine(place(at, at), place(at + 1, at), colour);
-        list->AddLine(place(at + 1, at), place(at + 1, at + 1), colour);
-    }
+    paint_cells(pen, place, *ctx.landscape, picture.image,
+                {.width = picture.image.columns,
+                 .height = picture.image.rows,
+                 .rgba = picture.rgba,
+                 .key = "landscape/map",
+                 .revision = m_revision});
+    return picture.image.block;
 }
 
 /// The step that is looked at, and the one under the mouse, as columns.
@@ -155,65 +118,6 @@ void LandscapePanel::draw_map_lines(UiContext& ctx, PixelBox box) {
         const float x = x_of(ctx.shown_step());
         draw_marked_line(list, ctx.theme, {x, box.y}, {x, box.y + box.height}, ctx.theme.selection);
     }
-}
-
-void LandscapePanel::draw_stairs(UiContext& ctx, const Frame& f, PixelBox box) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float thick = std::max(1.5F, std::round(f.em * 0.13F));
-    const auto place = [&](const StairCorner& corner) {
-        return ImVec2(box.x + static_cast<float>(m_view.x_of(corner.column)) * box.width,
-                      box.y + static_cast<float>(m_view.y_of(corner.row)) * box.height);
-    };
-    for (const StairsOf of : all_stairs) {
-        const ShownStairs& shown = stairs(of);
-        if (!shown.there() || !ctx.views.landscape.shows(of)) continue;
-        std::vector<ImVec2> points;
-        for (const StairCorner& corner : corners_of(shown.stairs))
-            points.push_back(place(corner));
-        const auto count = static_cast<int>(points.size());
-        list->AddPolyline(points.data(), count, with_alpha(ctx.theme.plot_background, 0.8F), thick + 2.5F);
-        list->AddPolyline(points.data(), count, stairs_colour(ctx.theme, of), thick);
-        ctx.landmarks.set({points.back().x, points.back().y, 1, 1}, "landscape/stairs/{}",
-                          static_cast<int>(of));
-    }
-}
-
-void LandscapePanel::draw_axes(const UiContext& ctx, const Frame& f, PixelBox box) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float em = f.em, bottom = box.y + box.height;
-    const CellRegion seen = m_view.region();
-    for (const int64_t row :
-         whole_ticks(seen.first_row, seen.last_row, labels_that_fit(box.height, 2.2F * em))) {
-        const auto y =
-            std::round(box.y + static_cast<float>(m_view.y_of(static_cast<double>(row) + 0.5)) * box.height);
-        if (y < box.y || y > bottom) continue;
-        const std::string label = format_thousands(row);
-        list->AddLine({box.x - 0.2F * em, y}, {box.x, y}, ctx.theme.plot_border);
-        text_at(list, {box.x - 0.35F * em - text_width(label), std::min(y - 0.5F * em, bottom - em)},
-                ctx.theme.text_muted, label);
-    }
-    std::string title = "step";
-    const ColouredImage* picture = m_images.answer();
-    if (picture && picture->image.block > 1)
-        title += fmt::format(", mean of {0} x {0}", picture->image.block);
-    const float title_x = box.x + box.width - text_width(title), title_y = bottom + 1.25F * em;
-    for (const int64_t step :
-         whole_ticks(seen.first_column + 1, seen.last_column + 1, labels_that_fit(box.width, 4 * em))) {
-        const auto x =
-            std::round(box.x + static_cast<float>(m_view.x_of(static_cast<double>(step) - 0.5)) * box.width);
-        if (x < box.x || x > box.x + box.width) continue;
-        const std::string label = format_thousands(step);
-        list->AddLine({x, bottom}, {x, bottom + 0.2F * em}, ctx.theme.plot_border);
-        text_at(
-            list,
-            {std::min(x - text_width(label) / 2, box.x + box.width - text_width(label)), bottom + 0.25F * em},
-            ctx.theme.text_muted, label);
-    }
-    text_at(list, {title_x, title_y}, ctx.theme.text_muted, title);
-    std::string rows = "step of the last refresh";
-    if (text_width(rows) > box.height) rows = "last refresh";
-    text_upward(list, {box.x - 4.1F * em, (2 * box.y + box.height + text_width(rows)) / 2},
-                ctx.theme.text_muted, rows);
 }
 
 /// Wheel, drag, double click; a click that was no drag selects the step.

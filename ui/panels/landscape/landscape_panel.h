@@ -1,9 +1,10 @@
 #pragma once
 
 #include "ui/base/latest_answer.h"
+#include "ui/base/pixel_box.h"
+#include "ui/figure/paint/landscape_paint.h"
 #include "ui/panels/landscape/range_bar.h"
 #include "ui/panels/panel.h"
-#include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/frontier_curves.h"
 #include "ui/scene/landscape/frontier_view.h"
@@ -82,11 +83,8 @@ private:
     // landscape_map.cpp
     void draw_map(UiContext& ctx, const Frame& f, PixelBox place);
     void ask_image(const UiContext& ctx, PixelBox box);
-    void draw_picture(UiContext& ctx, PixelBox box);
-    void draw_diagonal(const UiContext& ctx, PixelBox box) const;
-    void draw_stairs(UiContext& ctx, const Frame& f, PixelBox box);
+    int64_t draw_picture(UiContext& ctx, const FigurePen& pen, const CellPlace& place);
     void draw_map_lines(UiContext& ctx, PixelBox box);
-    void draw_axes(const UiContext& ctx, const Frame& f, PixelBox box);
     void move_map(UiContext& ctx, const Frame& f, PixelBox box);
     void hover_cell(UiContext& ctx, const Frame& f, PixelBox box);
     void tell_cell(UiContext& ctx, const Frame& f, int64_t row, int64_t step);
@@ -106,12 +104,10 @@ private:
     void answer_mouse(UiContext& ctx, FrontierMouse mouse);
     void draw_frontier_menu(const Frame& f);
     void draw_fit_button(PixelBox plot, float em);
-    void plot_boundaries(const UiContext& ctx, const Frame& f);
-    void plot_curves(UiContext& ctx, const Frame& f);
-    void plot_shown(const UiContext& ctx, const Frame& f);
+    [[nodiscard]] FrontierPicture frontier_picture(const Frame& f);
+    void draw_curves(UiContext& ctx, const Frame& f);
     void hover_frontier(UiContext& ctx, const Frame& f);
     void take_point(UiContext& ctx, const FrontierHit& hit);
-    float draw_curve_names(const UiContext& ctx, PixelBox place, bool measure);
     [[nodiscard]] std::string frontier_csv(const Frame& f);
     // landscape_table.cpp
     void draw_table(UiContext& ctx, const Frame& f);

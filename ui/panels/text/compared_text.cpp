@@ -1,6 +1,7 @@
 #include "ui/panels/text/compared_text.h"
 
 #include "ui/base/value_format.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/theme/run_colours.h"
@@ -11,15 +12,6 @@
 #include <cmath>
 
 namespace refreshlab::ui {
-
-void mark_difference(ImDrawList* list, ImVec2 low, ImVec2 high, Colour colour, bool first) {
-    list->AddRectFilled({low.x, high.y + 3}, {high.x, high.y + (first ? 6.0F : 4.5F)}, colour);
-    if (!first) return;
-    // Points at it from above, where the frame of a selected token leaves room.
-    const float middle = std::round((low.x + high.x) / 2), size = 5;
-    list->AddTriangleFilled({middle - size, low.y - 3 - size}, {middle + size, low.y - 3 - size},
-                            {middle, low.y - 3}, colour);
-}
 
 bool ComparedText::begin_frame(UiContext& ctx) {
     const auto keys = ctx.runs.compared();
@@ -32,6 +24,7 @@ bool ComparedText::begin_frame(UiContext& ctx) {
     m_recording = ctx.runs.recording(m_key);
     m_colour = run_colour(ctx.theme, ctx.runs.colour(m_key));
     m_steps = m_recording->steps();
+    m_marks.update(m_recording, m_steps);
     m_difference.update(ctx.recording, m_recording, ctx.runs.tree().shared_steps(*shown, m_key));
     return true;
 }
@@ -69,21 +62,15 @@ void ComparedText::draw_headline(UiContext& ctx) {
             words);
 }
 
-void ComparedText::update_layout(float width, float font) {
+void ComparedText::update_layout(const FigurePen& pen, float width, float font) {
     const auto tokens = static_cast<size_t>(m_steps) + 1;
     if (m_laid_out != m_recording || m_width != width || m_font != font || m_text.num_tokens() > tokens) {
         m_laid_out = m_recording;
         m_width = width;
         m_font = font;
-        const auto measure = [](std::string_view text) {
+        m_text.reset(text_layout_style(pen, static_cast<double>(width)), [](std::string_view text) {
             return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
-        };
-        TextLayout::Style style;
-        style.width = width;
-        style.space = std::max(3.0F, measure(" ") * 1.1F);
-        style.newline = ImGui::GetFont()->IsGlyphInFont(0x21B5) ? "\u21B5" : "\\n";
-        style.dot = ImGui::GetFont()->IsGlyphInFont(0xB7) ? "\u00B7" : ".";
-        m_text.reset(style, measure);
+        });
     }
     while (m_text.num_tokens() < tokens) {
         const int32_t id = m_recording->token(static_cast<int64_t>(m_text.num_tokens()) + 1);
@@ -92,40 +79,16 @@ void ComparedText::update_layout(float width, float font) {
     }
 }
 
-void ComparedText::draw_fragment(UiContext& ctx, const Style& style, size_t index, ImVec2 origin) const {
-    using Kind = TextLayout::Kind;
-    const TextLayout::Fragment& f = m_text.fragments()[index];
-    const int64_t token = f.token + 1;
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float y = origin.y + static_cast<float>(f.line) * style.pitch + style.flag;
-    const ImVec2 low(std::floor(origin.x + f.x), y - 1),
-        high(std::floor(origin.x + f.x + f.width), y + style.font + 1);
-    const bool mark = f.kind == Kind::newline || f.kind == Kind::space || f.kind == Kind::escape;
-    Colour ink = mark ? ctx.theme.text_muted : ctx.theme.text;
-    const TokenLook look = style.text.look(style.paint, style.text.value_of(*m_recording, m_steps, token));
-    if (look.background) list->AddRectFilled(low, high, look.background, 2);
-    if (look.background && !mark) ink = look.ink;
-    if (look.underline)
-        list->AddRectFilled({low.x, high.y}, {high.x, high.y + token_underline}, look.underline);
-    const std::string_view text = m_text.text(f);
-    list->AddText({low.x, y}, ink, text.data(), text.data() + text.size());
-    if (m_difference.differs(token, TokenDifference::Side::second))
-        mark_difference(list, low, high, ctx.theme.text_error, m_difference.first() == token);
-    if (f.starts_token)
-        ctx.landmarks.set({low.x, low.y, std::max(2.0F, high.x - low.x), high.y - low.y}, "text/compared/{}",
-                          token);
-}
-
 void ComparedText::frame(const Style& style, int64_t token, ImVec2 origin, Colour colour,
                          float thickness) const {
     if (token < 1 || token > static_cast<int64_t>(m_text.num_tokens())) return;
     const auto range = m_text.token(static_cast<size_t>(token - 1));
     for (size_t i = range.first; i < range.last; ++i) {
         const auto& f = m_text.fragments()[i];
-        const float y = origin.y + static_cast<float>(f.line) * style.pitch + style.flag;
-        ImGui::GetWindowDrawList()->AddRect({std::floor(origin.x + f.x) - 2, y - 3},
-                                            {std::floor(origin.x + f.x + f.width) + 2, y + style.font + 4},
-                                            colour, 3, thickness);
+        const PixelBox box = pixel_box(
+            token_box(style.sizes, f, {static_cast<double>(origin.x), static_cast<double>(origin.y)}));
+        ImGui::GetWindowDrawList()->AddRect(
+            {box.x - 2, box.y - 2}, {box.x + box.width + 2, box.y + box.height + 3}, colour, 3, thickness);
     }
 }
 
@@ -137,32 +100,51 @@ void ComparedText::follow(const UiContext& ctx, const Style& style) {
         const auto token =
             std::min<int64_t>(*ctx.selection.step, static_cast<int64_t>(m_text.num_tokens()) - 1);
         const auto& f = m_text.fragments()[m_text.token(static_cast<size_t>(token)).first];
-        const float y = static_cast<float>(f.line) * style.pitch, height = ImGui::GetWindowHeight();
-        if (y < ImGui::GetScrollY() || y + style.pitch > ImGui::GetScrollY() + height)
+        const float y = static_cast<float>(f.line) * style.pitch(), height = ImGui::GetWindowHeight();
+        if (y < ImGui::GetScrollY() || y + style.pitch() > ImGui::GetScrollY() + height)
             ImGui::SetScrollY(std::max(0.0F, y - height * 0.4F));
     }
     m_seen_selection = ctx.selection.step;
-    m_at_end = ImGui::GetScrollY() >= ImGui::GetScrollMaxY() - style.pitch;
+    m_at_end = ImGui::GetScrollY() >= ImGui::GetScrollMaxY() - style.pitch();
+}
+
+/// Lines [first, last).
+void ComparedText::paint(UiContext& ctx, const FigurePen& pen, const Style& style, int64_t first,
+                         int64_t last, ImVec2 origin) const {
+    const FigurePoint corner{static_cast<double>(origin.x), static_cast<double>(origin.y)};
+    const size_t begin = m_text.line(static_cast<size_t>(first)).first,
+                 end = m_text.line(static_cast<size_t>(last - 1)).last;
+    paint_tokens(pen, style.sizes, m_text, begin, end, corner,
+                 {.recording = *m_recording,
+                  .steps = m_steps,
+                  .text = style.text,
+                  .paint = style.paint,
+                  .on_other_scale = true,
+                  .marks = &m_marks,
+                  .other = &m_difference,
+                  .side = TokenDifference::Side::second,
+                  .ground = ImGui::GetColorU32(ImGuiCol_WindowBg)},
+                 "compared");
+    for (size_t i = begin; i < end; ++i)
+        if (const auto& f = m_text.fragments()[i]; f.starts_token)
+            ctx.landmarks.set(pixel_box(token_box(style.sizes, f, corner)), "text/compared/{}", f.token + 1);
 }
 
 void ComparedText::draw(UiContext& ctx, const Style& style) {
     const float width = ImGui::GetWindowWidth() - ImGui::GetStyle().ScrollbarSize - 6;
-    update_layout(std::max(width, style.font * 4), style.font);
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    update_layout(pen, std::max(width, style.font() * 4), style.font());
     const ImVec2 origin = ImGui::GetCursorScreenPos();
     const auto lines = static_cast<int64_t>(m_text.num_lines());
     ImGui::InvisibleButton("##tokens", {std::max(1.0F, ImGui::GetContentRegionAvail().x),
-                                        static_cast<float>(lines) * style.pitch + style.font * 0.5F});
+                                        static_cast<float>(lines) * style.pitch() + style.font() * 0.5F});
     const bool hovered = ImGui::IsItemHovered();
     const float top = ImGui::GetWindowPos().y, bottom = top + ImGui::GetWindowHeight();
     const auto line_at = [&](float y) {
-        return std::clamp<int64_t>(static_cast<int64_t>((y - origin.y) / style.pitch), 0, lines);
+        return std::clamp<int64_t>(static_cast<int64_t>((y - origin.y) / style.pitch()), 0, lines);
     };
     const int64_t first = std::max<int64_t>(0, line_at(top) - 1), last = std::min(lines, line_at(bottom) + 1);
-    for (int64_t line = first; line < last; ++line) {
-        const auto range = m_text.line(static_cast<size_t>(line));
-        for (size_t i = range.first; i < range.last; ++i)
-            draw_fragment(ctx, style, i, origin);
-    }
+    if (first < last) paint(ctx, pen, style, first, last, origin);
     if (ctx.selection.step)
         frame(style, *ctx.selection.step + 1, origin, ctx.theme.selection | IM_COL32_A_MASK, 2);
     if (ctx.hovered_step) frame(style, *ctx.hovered_step + 1, origin, ctx.theme.crosshair, 1);
@@ -170,7 +152,7 @@ void ComparedText::draw(UiContext& ctx, const Style& style) {
     if (!hovered) return;
     const ImVec2 mouse = ImGui::GetMousePos();
     const int32_t index = m_text.token_at(
-        static_cast<size_t>(std::max(0.0F, (mouse.y - origin.y) / style.pitch)), mouse.x - origin.x);
+        static_cast<size_t>(std::max(0.0F, (mouse.y - origin.y) / style.pitch())), mouse.x - origin.x);
     if (index < 0) return;
     const int64_t step = std::clamp<int64_t>(index, 1, std::max<int64_t>(ctx.steps, 1));
     if (ctx.steps > 0) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "ui/context/context.h"
+#include "ui/figure/paint/text_paint.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/scene/text/text_layout.h"
@@ -27,16 +29,19 @@ public:
 
     /// How tokens are drawn, as in the text beside it.
     struct Style {
-        float font, flag, pitch; ///< pixels: text height, room above it, distance of lines
+        TextMetrics sizes; ///< pixels
         const ColouredText& text;
         const TokenPaint& paint;
+        [[nodiscard]] float font() const { return static_cast<float>(sizes.font); }
+        [[nodiscard]] float pitch() const { return static_cast<float>(sizes.pitch); }
     };
     /// Inside a child window.
     void draw(UiContext& ctx, const Style& style);
 
 private:
-    void update_layout(float width, float font);
-    void draw_fragment(UiContext& ctx, const Style& style, size_t index, ImVec2 origin) const;
+    void update_layout(const FigurePen& pen, float width, float font);
+    void paint(UiContext& ctx, const FigurePen& pen, const Style& style, int64_t first, int64_t last,
+               ImVec2 origin) const;
     void frame(const Style& style, int64_t token, ImVec2 origin, Colour colour, float thickness) const;
     void follow(const UiContext& ctx, const Style& style);
 
@@ -45,13 +50,11 @@ private:
     std::shared_ptr<const Recording> m_recording, m_laid_out;
     int64_t m_steps = 0;
     TokenDifference m_difference;
+    StepMarks m_marks;
     TextLayout m_text;
     float m_width = 0, m_font = 0;
     std::optional<int64_t> m_seen_selection;
     bool m_at_end = true;
 };
-
-/// The mark of a token that differs: a line below it, a thick one and a pointer where it is the first.
-void mark_difference(ImDrawList* list, ImVec2 low, ImVec2 high, Colour colour, bool first);
 
 } // namespace refreshlab::ui

@@ -2,6 +2,7 @@
 
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/scene/marks/token_origins.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/widgets/offer_run.h"
@@ -28,21 +29,18 @@ void TextPanel::forget() {
     m_gone.reset();
 }
 
-void TextPanel::lay_out_anew(const UiContext& ctx, float width, float font_size) {
+void TextPanel::lay_out_anew(UiContext& ctx, float width, float font_size) {
     const auto& recording = ctx.recording;
     if (m_recording != recording) m_prompt_open = recording->prompt_length() <= 80;
     m_recording = recording;
     m_width = width;
     m_font = font_size;
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    const TextLayout::Style style = text_layout_style(pen, static_cast<double>(width));
+    // Words are measured while the layout grows, in later frames too.
     const auto measure = [](std::string_view text) {
         return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
     };
-    ImFont* font = ImGui::GetFont();
-    TextLayout::Style style;
-    style.width = width;
-    style.space = std::max(3.0F, measure(" ") * 1.1F);
-    style.newline = font->IsGlyphInFont(0x21B5) ? "\u21B5" : "\\n";
-    style.dot = font->IsGlyphInFont(0xB7) ? "\u00B7" : ".";
     m_text.reset(style, measure);
     m_prompt.reset(style, measure);
     for (const int32_t id : recording->info().prompt_ids)
@@ -66,9 +64,18 @@ void TextPanel::update_layout(UiContext& ctx, float width, const Metrics& m) {
     }
 }
 
-Producer TextPanel::producer_of(const UiContext& ctx, int64_t token) const {
-    if (token == 1) return ctx.recording->info().first_producer;
-    return ctx.recording->step(token - 1).next_producer;
+TextPicture TextPanel::picture(const UiContext& ctx) const {
+    return {.recording = *ctx.recording,
+            .steps = ctx.steps,
+            .text = m_coloured,
+            .paint = m_paint,
+            .marks = &ctx.marks,
+            .origins = ctx.views.text.origins ? &m_origins : nullptr,
+            .gone = &m_gone,
+            .other = m_comparing ? &m_compared.difference() : nullptr,
+            .played_to = ctx.playback.playing() ? std::optional(ctx.shown_step() + 1) : std::nullopt,
+            .shows_pending = true,
+            .ground = ImGui::GetColorU32(ImGuiCol_WindowBg)};
 }
 
 void TextPanel::draw(UiContext& ctx) {
@@ -80,8 +87,11 @@ void TextPanel::draw(UiContext& ctx) {
     m_gone.update(*ctx.recording, std::clamp<int64_t>(ctx.shown_step(), 0, ctx.steps));
     draw_find(ctx);
     draw_attention_note(ctx);
-    const float font = ImGui::GetTextLineHeight();
-    const Metrics m{font, std::round(font * 0.62F), std::round(font * 1.78F)};
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    const TextMetrics sizes = text_metrics(pen);
+    const Metrics m{sizes, static_cast<float>(sizes.font), static_cast<float>(sizes.flag),
+                    static_cast<float>(sizes.pitch)};
+    const float font = m.font;
     const float legend = ImGui::GetTextLineHeight() + ImGui::GetStyle().ItemSpacing.y;
     bool wants_menu = false;
     m_comparing = m_compared.begin_frame(ctx);
@@ -135,7 +145,7 @@ void TextPanel::draw_compared(UiContext& ctx, const Metrics& m, float height, bo
         list->AddLine({at.x - gap / 2, at.y}, {at.x - gap / 2, at.y + height}, m_compared.colour(), 2);
     }
     if (ImGui::BeginChild("##compared", {0, height}, ImGuiChildFlags_None))
-        m_compared.draw(ctx, {m.font, m.flag, m.pitch, m_coloured, m_paint});
+        m_compared.draw(ctx, {m.text, m_coloured, m_paint});
     ImGui::EndChild();
 }
 
@@ -157,12 +167,6 @@ void TextPanel::follow_selection(UiContext& ctx, const Metrics& m, float prompt_
     m_was_live = ctx.live();
 }
 
-/// Pulls what is drawn there towards the ground.
-void TextPanel::dim(ImVec2 min, ImVec2 max) {
-    ImGui::GetWindowDrawList()->AddRectFilled(
-        min, max, with_alpha(ImGui::GetColorU32(ImGuiCol_WindowBg) | IM_COL32_A_MASK, 0.62F));
-}
-
 /// "held by no layer since step 12"; empty where some layer holds the position.
 std::string TextPanel::gone_text(int64_t position) const {
     const auto step = m_gone.gone_at(position);
@@ -171,48 +175,26 @@ std::string TextPanel::gone_text(int64_t position) const {
                       : fmt::format("held by no layer since step {}", format_thousands(*step));
 }
 
+/// As many entries as fit in one line.
 void TextPanel::draw_legend(UiContext& ctx) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float font = ImGui::GetTextLineHeight(),
-                right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x;
-    ImVec2 at = ImGui::GetCursorScreenPos();
-    const float sample = font * 0.9F;
-    const auto entry = [&](const char* words, auto&& draw_sample) {
-        const float width = sample + 5 + ImGui::CalcTextSize(words).x;
-        if (at.x + width > right) return;
-        draw_sample(ImVec2(at.x, at.y + 3), ImVec2(at.x + sample, at.y + font - 2));
-        list->AddText({at.x + sample + 5, at.y}, ctx.theme.text_muted, words);
-        at.x += width + font * 0.9F;
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    auto entries = text_legend(ctx.theme, picture(ctx), std::nullopt);
+    const auto framed = [&](const char* words, Colour colour, double thick) {
+        entries.push_back({.words = words,
+                           .mark = LegendEntry::Mark::sample,
+                           .draw_sample = [colour, thick](const FigurePen& with, const FigureRect& place) {
+                               with.canvas.frame(place, {colour, thick});
+                           }});
     };
-    const auto swatch = [&](ImU32 colour) {
-        return [list, colour](ImVec2 a, ImVec2 b) {
-            list->AddRectFilled({a.x, b.y - 3}, {b.x, b.y}, colour);
-        };
-    };
-    if (ctx.views.text.origins) {
-        entry("student's entry", swatch(ctx.theme.origin_student));
-        entry("refreshed", swatch(ctx.theme.origin_refresh));
-        entry("skipped", swatch(ctx.theme.origin_skipped));
-        entry("teacher decode", swatch(ctx.theme.origin_prefill));
-        return;
-    }
-    if (m_gone.any())
-        entry("held by no layer", [&](ImVec2 a, ImVec2 b) {
-            const char* letters = "ab";
-            list->AddText({a.x, at.y}, ctx.theme.text, letters);
-            dim({a.x, at.y}, {b.x + 4, at.y + font});
-        });
-    entry("teacher's token", [&](ImVec2 a, ImVec2 b) {
-        list->AddRectFilled({a.x, a.y + 2}, {b.x, b.y}, ctx.theme.grid);
-        list->AddRectFilled({a.x, a.y}, {b.x, a.y + 2}, ctx.theme.origin_prefill);
-    });
-    entry("drawn again", [&](ImVec2 a, ImVec2 b) {
-        list->AddRectFilled(a, {b.x, b.y - 3}, ctx.theme.grid);
-        list->AddRectFilled({a.x, b.y - 2}, b, ctx.theme.accent);
-    });
-    entry("pending", [&](ImVec2 a, ImVec2 b) { list->AddRect(a, b, ctx.theme.accent_ink, 2); });
-    entry("selected",
-          [&](ImVec2 a, ImVec2 b) { list->AddRect(a, b, ctx.theme.selection | IM_COL32_A_MASK, 2, 2.0F); });
+    framed("pending", ctx.theme.accent_ink, 1);
+    framed("selected", ctx.theme.selection | alpha_mask, 2);
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const auto room = static_cast<double>(ImGui::GetContentRegionAvail().x);
+    size_t fit = 0;
+    for (const FigureRect& place : legend_places(pen, 1e9, entries))
+        fit += place.right() <= room ? 1U : 0U;
+    ui::draw_legend(pen, {static_cast<double>(at.x), static_cast<double>(at.y)}, room,
+                    std::span(entries).first(fit));
 }
 
 } // namespace refreshlab::ui

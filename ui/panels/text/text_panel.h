@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/figure/paint/text_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/panels/text/compared_text.h"
 #include "ui/scene/marks/token_origins.h"
@@ -28,20 +29,20 @@ public:
 private:
     /// Sizes of this frame, pixels.
     struct Metrics {
-        float font, flag, pitch; ///< text height, room above it for refresh flags, distance of lines
+        TextMetrics text;
+        float font, flag, pitch; ///< the same
     };
     void forget();
     void update_layout(UiContext& ctx, float width, const Metrics& m);
-    void lay_out_anew(const UiContext& ctx, float width, float font);
+    void lay_out_anew(UiContext& ctx, float width, float font);
     void follow_selection(UiContext& ctx, const Metrics& m, float prompt_height);
     void draw_legend(UiContext& ctx);
-    static void dim(ImVec2 min, ImVec2 max);
     [[nodiscard]] std::string gone_text(int64_t position) const;
     void draw_compared(UiContext& ctx, const Metrics& m, float height, bool beside);
     [[nodiscard]] bool is_pending(const UiContext& ctx, int64_t token) const {
         return token == ctx.steps + 1;
     }
-    [[nodiscard]] Producer producer_of(const UiContext& ctx, int64_t token) const;
+    [[nodiscard]] TextPicture picture(const UiContext& ctx) const;
     // text_toolbar.cpp
     void draw_toolbar(UiContext& ctx);
     void draw_signal_list(UiContext& ctx);
@@ -53,10 +54,7 @@ private:
     void draw_prompt(UiContext& ctx, const Metrics& m, float clip_top, float clip_bottom);
     void draw_prompt_tokens(UiContext& ctx, const Metrics& m, float clip_top, float clip_bottom);
     void draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, float clip_bottom);
-    void draw_flags(UiContext& ctx, const Metrics& m, size_t begin, size_t end, ImVec2 origin);
     void hover_token(UiContext& ctx, const Metrics& m, ImVec2 origin, bool clicked);
-    void draw_fragment(UiContext& ctx, const Metrics& m, size_t index, ImVec2 origin);
-    void draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, bool crowd, ImVec2 at);
     void draw_frame(const Metrics& m, int64_t token, ImVec2 origin, ImU32 colour, float thickness);
     // text_find.cpp
     void draw_find(UiContext& ctx);

@@ -22,7 +22,7 @@ void TextPanel::token_tooltip(UiContext& ctx, int64_t token) {
     ImGui::PushFont(ctx.fonts.medium, 0);
     ImGui::TextUnformatted(token_label(recording.tokens(), id).c_str());
     ImGui::PopFont();
-    const char* who = producer_of(ctx, token) == Producer::teacher ? "the teacher" : "the student";
+    const char* who = producer_of(recording, token) == Producer::teacher ? "the teacher" : "the student";
     const std::string when =
         step == 0 ? std::string("prefill") : fmt::format("step {}", format_thousands(step));
     std::string line = fmt::format("chosen at {} by {}, position {}, id {}", when, who,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ui/base/pixel_box.h"
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -7,10 +9,6 @@
 namespace refreshlab::ui {
 
 // Places of the Attention panel's parts, in pixels. em is the size of the font.
-
-struct PixelBox {
-    float x = 0, y = 0, width = 0, height = 0;
-};
 
 /// Where the grid and the enlarged head are: side by side, or the grid above the head in a narrow panel.
 struct AttentionPlaces {

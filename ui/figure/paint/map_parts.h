@@ -18,7 +18,4 @@ void draw_row_names(const FigurePen& pen, const FigureRect& map, std::span<const
 /// "L0", "L1", ...
 [[nodiscard]] std::vector<std::string> layer_names(int64_t layers);
 
-/// Hatched cells where nothing was measured: two tones, so that they are not a value.
-void draw_absent(const FigurePen& pen, const FigureRect& place);
-
 } // namespace refreshlab::ui

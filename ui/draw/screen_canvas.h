@@ -1,0 +1,74 @@
+#pragma once
+
+#include "ui/base/pixel_box.h"
+#include "ui/context/context.h"
+#include "ui/figure/canvas/canvas.h"
+#include "ui/figure/pen.h"
+
+#include <imgui.h>
+
+#include <string>
+#include <string_view>
+
+namespace refreshlab::ui {
+
+/// A canvas of the window: what is drawn goes to a draw list of this frame. Text and lines along an axis stand on whole pixels, so
+/// that they are sharp. Images with a key are kept as textures; those without are drawn cell by cell.
+/// Threads  the UI thread, within a frame.
+class ScreenCanvas final : public FigureCanvas {
+public:
+    ScreenCanvas(UiContext& ctx, ImDrawList* list)
+        : m_ctx(ctx)
+        , m_list(list) {}
+
+    void begin_group(std::string_view id) override;
+    void end_group() override;
+    void push_clip(const FigureRect& rect) override;
+    void pop_clip() override;
+    void polyline(std::span<const FigurePoint> points, const Stroke& stroke) override;
+    void polygon(std::span<const FigurePoint> points, Colour fill) override;
+    void rectangle(const FigureRect& rect, Colour fill, const Rounding& rounding) override;
+    void frame(const FigureRect& rect, const Stroke& stroke) override;
+    void image(const FigureRect& rect, const FigureImage& cells) override;
+    void text(FigurePoint at, std::string_view utf8, const TextStyle& style) override;
+    [[nodiscard]] TextSize measure(std::string_view utf8, const TextStyle& style) const override;
+    [[nodiscard]] bool has_glyph(uint32_t code_point, const TextStyle& style) const override {
+        return font(style)->IsGlyphInFont(static_cast<ImWchar>(code_point));
+    }
+
+private:
+    [[nodiscard]] ImFont* font(const TextStyle& style) const;
+    void dashes(std::span<const FigurePoint> points, const Stroke& stroke);
+
+    UiContext& m_ctx;
+    ImDrawList* m_list;
+};
+
+[[nodiscard]] inline FigureRect figure_rect(PixelBox box) {
+    return {static_cast<double>(box.x), static_cast<double>(box.y), static_cast<double>(box.width),
+            static_cast<double>(box.height)};
+}
+
+[[nodiscard]] inline PixelBox pixel_box(const FigureRect& rect) {
+    return {static_cast<float>(rect.x), static_cast<float>(rect.y), static_cast<float>(rect.width),
+            static_cast<float>(rect.height)};
+}
+
+/// What a panel paints with in a frame.
+class ScreenPen {
+public:
+    ScreenPen(UiContext& ctx, ImDrawList* list)
+        : m_canvas(ctx, list)
+        , m_pen{m_canvas, ctx.screen_style} {}
+    ScreenPen(const ScreenPen&) = delete;
+    ScreenPen& operator=(const ScreenPen&) = delete;
+
+    operator const FigurePen&() const { return m_pen; }
+    [[nodiscard]] const FigurePen* operator->() const { return &m_pen; }
+
+private:
+    ScreenCanvas m_canvas;
+    FigurePen m_pen;
+};
+
+} // namespace refreshlab::ui
