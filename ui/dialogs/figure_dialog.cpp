@@ -1,6 +1,7 @@
 // A figure for a paper of what a panel shows, with a preview at the size in which it is printed.
 #include "engine/base/error.h"
 #include "ui/base/latest_answer.h"
+#include "ui/context/figure_request.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/dialogs/work_dialog.h"
 #include "ui/figure/figure_file.h"
@@ -130,57 +131,10 @@ private:
 
     [[nodiscard]] const FigureKind& kind() const { return figure_kinds()[m_kind]; }
 
-    [[nodiscard]] std::shared_ptr<const FigureRequest> request(const ShellState& state) const {
-        const UiContext& ctx = state.ctx;
-        auto request = std::make_shared<FigureRequest>();
-        request->panel = kind().name;
-        const auto named = [&](const std::shared_ptr<const Recording>& run) {
-            const RunConfig& config = run->info().config;
-            const RunNode* node = state.runs.tree().find_id(run->info().id);
-            const RunLabel label = node ? state.runs.label(node->key) : RunLabel{};
-            return FigureRun{run,
-                             label.name.empty() ? fmt::format("{}, seed {}", config.policy.name, config.seed)
-                                                : label.name,
-                             label.colour};
-        };
-        request->runs.push_back(named(ctx.recording));
-        request->landscape = ctx.landscape;
-        request->views = ctx.views; // as the panels show it
-        request->policy = ctx.drafts.policy();
-        if (request->landscape) {
-            const auto values = cell_values(*request->landscape);
-            if (std::ranges::find(values, request->views.landscape.cells.value) == values.end())
-                request->views.landscape.cells.value = {};
-        }
-        if (kind().needs ==
-            FigureNeeds::other_runs) { // the ticked runs, else the one that was looked at before
-            std::vector<RunKey> others = state.runs.compared();
-            if (const auto other = state.runs.other(); others.empty() && other) others.push_back(*other);
-            for (const RunKey key : others)
-                request->runs.push_back(named(state.runs.recording(key)));
-        }
-        const DistributionSignals counted = signals_of(ctx.views.distribution, ctx.signals(),
-                                                       deciding_signal(*request->policy)); // as it is shown
-        request->views.distribution.signal = ctx.signals()[counted.signal].name;
-        request->views.distribution.other =
-            counted.other ? std::string(ctx.signals()[*counted.other].name) : "";
-        if (kind().by_steps && m_in_sight) {
-            const StepRange steps = steps_in_sight(ctx.time, ctx.steps);
-            if (steps.count() > 0) {
-                request->from = steps.first;
-                request->to = steps.last;
-            }
-        }
-        request->step = ctx.shown_step();
-        if (kind().needs == FigureNeeds::head)
-            request->head = std::pair(ctx.selection.layer, ctx.selection.head);
-        return request;
-    }
-
     [[nodiscard]] Question question(const ShellState& state, double pixels_per_point) const {
         const UiContext& ctx = state.ctx;
         Question q{.key = {},
-                   .request = request(state),
+                   .request = std::make_shared<const FigureRequest>(figure_request(ctx, kind(), m_in_sight)),
                    .theme = m_theme,
                    .size = {.width = widths[m_width].mm * points_per_mm, .height = {}},
                    .pixels_per_point = pixels_per_point,

@@ -31,8 +31,6 @@ void draw_marked_line(ImDrawList* list, const Theme& theme, ImVec2 from, ImVec2 
     list->AddLine(from, to, colour | alpha_mask, 1);
 }
 
-namespace {
-
 void sample_nearest(ImDrawList* list) {
     const ImDrawCallback callback = ImGui::GetPlatformIO().DrawCallback_SetSamplerNearest;
     if (callback != nullptr) list->AddCallback(callback, nullptr);
@@ -42,37 +40,10 @@ void sample_linear(ImDrawList* list) {
     if (callback != nullptr) list->AddCallback(callback, nullptr);
 }
 
-enum Part { grounds, images, over, num_parts };
-
-} // namespace
-
 void draw_cells(ImDrawList* list, ImTextureID texture, ImVec2 min, ImVec2 max, ImVec2 uv_min, ImVec2 uv_max) {
     sample_nearest(list);
     list->AddImage(texture, min, max, uv_min, uv_max);
     sample_linear(list);
-}
-
-CellSheet::CellSheet(ImDrawList* list)
-    : m_list(list) {
-    m_parts.Split(list, num_parts);
-    m_parts.SetCurrentChannel(list, images);
-    sample_nearest(list);
-    m_parts.SetCurrentChannel(list, over);
-}
-
-CellSheet::~CellSheet() {
-    m_parts.SetCurrentChannel(m_list, images);
-    sample_linear(m_list);
-    m_parts.Merge(m_list);
-}
-
-void CellSheet::draw(Colour ground, ImTextureID texture, ImVec2 min, ImVec2 max, ImVec2 uv_min,
-                     ImVec2 uv_max) {
-    m_parts.SetCurrentChannel(m_list, grounds);
-    m_list->AddRectFilled(min, max, ground);
-    m_parts.SetCurrentChannel(m_list, images);
-    m_list->AddImage(texture, min, max, uv_min, uv_max);
-    m_parts.SetCurrentChannel(m_list, over);
 }
 
 } // namespace refreshlab::ui

@@ -18,21 +18,8 @@ void draw_marked_line(ImDrawList* list, const Theme& theme, ImVec2 from, ImVec2 
 void draw_cells(ImDrawList* list, ImTextureID texture, ImVec2 min, ImVec2 max, ImVec2 uv_min = ImVec2(0, 0),
                 ImVec2 uv_max = ImVec2(1, 1));
 
-/// Many such images of one texture, each on its ground and with something over it, in few draw calls: all grounds first, then all
-/// images, then the rest. Every change of texture or sampler is a call, and a grid has hundreds of cells.
-class CellSheet {
-public:
-    explicit CellSheet(ImDrawList* list);
-    ~CellSheet(); ///< puts the parts together
-    CellSheet(const CellSheet&) = delete;
-    CellSheet& operator=(const CellSheet&) = delete;
-
-    /// What is drawn next lies over all cells, until the next call of draw().
-    void draw(Colour ground, ImTextureID texture, ImVec2 min, ImVec2 max, ImVec2 uv_min, ImVec2 uv_max);
-
-private:
-    ImDrawList* m_list;
-    ImDrawListSplitter m_parts;
-};
+/// For images that follow: sharp cells, and as everything else is drawn.
+void sample_nearest(ImDrawList* list);
+void sample_linear(ImDrawList* list);
 
 } // namespace refreshlab::ui

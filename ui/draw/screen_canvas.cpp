@@ -124,8 +124,13 @@ void ScreenCanvas::image(const FigureRect& rect, const FigureImage& cells) {
         const ImTextureID texture =
             m_ctx.host.texture(std::string(cells.key), static_cast<int>(cells.width),
                                static_cast<int>(cells.height), cells.rgba, cells.revision);
-        return draw_cells(m_list, texture, corner(rect), far_corner(rect), corner(cells.part),
-                          far_corner(cells.part));
+        if (m_images)
+            m_list->AddImage(texture, corner(rect), far_corner(rect), corner(cells.part),
+                             far_corner(cells.part));
+        else
+            draw_cells(m_list, texture, corner(rect), far_corner(rect), corner(cells.part),
+                       far_corner(cells.part));
+        return;
     }
     const FigureRect place = cells.whole_place(rect);
     const double wide = place.width / static_cast<double>(cells.width),
@@ -139,6 +144,16 @@ void ScreenCanvas::image(const FigureRect& rect, const FigureImage& cells) {
                        bottom = static_cast<float>(place.y + static_cast<double>(y + 1) * high);
             if (right > left) m_list->AddRectFilled({left, top}, {right, bottom}, colour);
         }
+}
+
+void ScreenCanvas::begin_images() {
+    m_images = true;
+    sample_nearest(m_list);
+}
+
+void ScreenCanvas::end_images() {
+    m_images = false;
+    sample_linear(m_list);
 }
 
 ImFont* ScreenCanvas::font(const TextStyle& style) const {

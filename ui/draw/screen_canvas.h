@@ -30,6 +30,8 @@ public:
     void rectangle(const FigureRect& rect, Colour fill, const Rounding& rounding) override;
     void frame(const FigureRect& rect, const Stroke& stroke) override;
     void image(const FigureRect& rect, const FigureImage& cells) override;
+    void begin_images() override;
+    void end_images() override;
     void text(FigurePoint at, std::string_view utf8, const TextStyle& style) override;
     [[nodiscard]] TextSize measure(std::string_view utf8, const TextStyle& style) const override;
     [[nodiscard]] bool has_glyph(uint32_t code_point, const TextStyle& style) const override {
@@ -42,6 +44,7 @@ private:
 
     UiContext& m_ctx;
     ImDrawList* m_list;
+    bool m_images = false; ///< between begin_images() and end_images()
 };
 
 [[nodiscard]] inline FigureRect figure_rect(PixelBox box) {

@@ -4,10 +4,12 @@
 #include "engine/landscape/staircase.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
+#include "tests/gui/painted.h"
 #include "tests/gui/robot.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -50,6 +52,7 @@ void compute(Robot& r, int32_t tokens = 40) {
     show_panel(r);
     r.engine().send(command::Resume{});
     GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+    GUI_CHECK(r.until([&] { return r.enabled("landscape.compute"); }, 60)); // the window has seen it too
     r.act("landscape.compute");
     GUI_CHECK(r.until(
         [&] {
@@ -266,6 +269,44 @@ void the_colour_range_is_chosen(Robot& r) {
     go_back(r);
 }
 
+void is_printed_as_it_is_painted(Robot& r) {
+    compute(r);
+    ui::LandscapeView& view = r.ctx().views.landscape;
+    const ui::LandscapeView before = view;
+    for (const ui::CellValue& value : ui::cell_values(*r.ctx().landscape))
+        for (const bool hidden : {false, true}) {
+            view.cells.value = value;
+            view.stairs = {true, !hidden, true, true};
+            GUI_CHECK(r.until([&] { return !r.ctx().unfinished; }, 200));
+            const RecordedCanvas screen = painted(r), paper = printed(r, "landscape");
+            GUI_CHECK(same_cells(screen, paper, "triangle"));
+            for (const char* stairs :
+                 {"staircase_run", "staircase_policy", "staircase_blind", "staircase_best"}) {
+                const auto a = screen.lines_of(stairs), b = paper.lines_of(stairs);
+                GUI_CHECK(a.size() == b.size());
+                for (size_t i = 0; i < a.size(); ++i)
+                    GUI_CHECK(a[i].points.size() == b[i].points.size() &&
+                              a[i].stroke.colour == b[i].stroke.colour);
+            }
+            GUI_CHECK(screen.lines_of("staircase_policy").empty() == hidden);
+            GUI_CHECK(!screen.lines_of("staircase_best").empty());
+        }
+    const RecordedCanvas screen = painted(r), paper = printed(r, "frontier");
+    std::set<std::string> curves;
+    for (const auto& line : screen.lines) {
+        if (!line.group.starts_with("frontier_") && line.group != "best" && line.group != "blind") continue;
+        curves.insert(line.group);
+        const auto other = paper.lines_of(line.group);
+        GUI_CHECK(!other.empty() && other[0].points.size() == line.points.size() &&
+                  other[0].stroke.colour == line.stroke.colour);
+    }
+    GUI_CHECK(curves.size() > 3);
+    const auto all = words(screen, "legend"), own = words(paper, "legend"); // other panels have legends too
+    GUI_CHECK(!own.empty() && std::search(all.begin(), all.end(), own.begin(), own.end()) != all.end());
+    view = before;
+    go_back(r);
+}
+
 /// LA9: wheel, drag, box, double click; a click on a point of what is in sight still sets its threshold.
 void the_frontier_zooms(Robot& r) {
     compute(r);
@@ -473,6 +514,8 @@ std::vector<Case> landscape_cases() {
         {"landscape", "LA7 a landscape is cancelled and its rows stay", is_cancelled},
         {"landscape", "LA8 the colour range is dragged, typed, given back, and the figure's",
          the_colour_range_is_chosen},
+        {"landscape", "LA1 EX2 picture and frontier are printed as they are painted",
+         is_printed_as_it_is_painted},
         {"landscape", "LA9 the frontier zooms, pans and fits, and its points are still taken",
          the_frontier_zooms},
     };

@@ -90,6 +90,9 @@ public:
     virtual void frame(const FigureRect& rect, const Stroke& stroke) = 0;
     /// Cells with hard edges, however large they are drawn.
     virtual void image(const FigureRect& rect, const FigureImage& cells) = 0;
+    /// Between these two only images are drawn: the screen is faster when it need not change over for each.
+    virtual void begin_images() {}
+    virtual void end_images() {}
     /// \param at  on the base line: the left end, the middle or the right end of the text
     virtual void text(FigurePoint at, std::string_view utf8, const TextStyle& style) = 0;
     [[nodiscard]] virtual TextSize measure(std::string_view utf8, const TextStyle& style) const = 0;

@@ -3,7 +3,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
-#include "ui/figure/paint/map_parts.h"
+#include "ui/figure/paint/attention_paint.h"
 #include "ui/scene/attention/attention_colours.h"
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/attention/head_ranking.h"
@@ -34,7 +34,8 @@ QueryWindow window_of(const FigureRequest& request, const Recording& recording) 
         const StepRange range = steps_of(request, recording);
         return {before + range.first, before + range.last};
     }
-    const int64_t last = step_of(request, recording);
+    int64_t last = step_of(request, recording);
+    if (last > 1 && !recording.step(last).fed) --last; // the last token of a finished run reads nothing
     return {before + std::max<int64_t>(1, last - request.views.attention.rows + 1), before + last};
 }
 
@@ -68,25 +69,7 @@ struct Shown {
         return colours;
     }
 
-    /// Keys of the model that decodes which a cache policy kept from being read have a colour of their own.
-    [[nodiscard]] bool marks_unread() const {
-        const AttentionOf decoder =
-            recording->info().config.mode == Mode::teacher ? AttentionOf::teacher : AttentionOf::student;
-        return of == decoder && !history.all_read();
-    }
-
-    /// Cells as pixels; what is outside or was not recorded is the ground.
-    [[nodiscard]] std::vector<uint32_t> pixels(const FigurePen& pen, const AttentionColours& colours,
-                                               const AttentionMap& map, size_t layer, size_t head,
-                                               const ColourScale& scale) const {
-        const auto cells = map.cells(layer, head);
-        std::vector<uint32_t> rgba(cells.size());
-        colours.colour(cells, scale, rgba);
-        if (marks_unread())
-            mark_unread(history, map, layer, head, recording->prompt_length(), unread_colour(pen.style.theme),
-                        rgba);
-        return rgba;
-    }
+    [[nodiscard]] bool marks_unread() const { return ui::marks_unread(*recording, of, history); }
 
     /// "attention, student, log".
     [[nodiscard]] std::string scale_words(bool of_one_head) const {
@@ -118,13 +101,6 @@ struct Shown {
     ReadHistory history;
 };
 
-/// The window's own part of a map's cells.
-FigureRect shown_part(const AttentionMap& map) {
-    const CellWindow part = cell_window(map);
-    return {0, static_cast<double>(part.v_begin), static_cast<double>(part.u_end),
-            static_cast<double>(part.v_end - part.v_begin)};
-}
-
 std::pair<int32_t, int32_t> checked_head(const FigureRequest& request) {
     const RunInfo& info = request.runs.front().recording->info();
     const auto [layer, head] = *request.head;
@@ -141,77 +117,42 @@ public:
         , m_shown(request) {
         m_map.update(*m_shown.recording,
                      {m_shown.of, m_shown.window, {m_head.first}, {m_head.second}, 2048, 1024});
+        m_row.read(*m_shown.recording, m_shown.window.last_query, m_shown.of, m_head.first, m_head.second);
     }
 
     double height(const FigurePen& pen, double width) const override {
-        return std::min(width * 0.75, 220.0) + key_names_height(pen) + pen.text_line() * 3 +
-               pen.small_line() + legend_height(pen, width, m_shown.legend(pen));
+        return std::min(width * 0.75, 220.0) + pen.text_line() * 4 + heads(pen, width);
     }
 
     void draw(const FigurePen& pen, const FigureRect& place) const override {
         AttentionColours colours = m_shown.colours(pen);
         const ColourScale scale = scale_of(colours);
-        const QueryWindow& window = m_shown.window;
-        const int64_t before = m_shown.recording->prompt_length() - 1;
-        double y = place.y + pen.text_line();
-        pen.canvas.text({place.x, y - pen.style.text_pt * 0.35},
-                        fmt::format("Layer {}, head {}{}{}", m_head.first, m_head.second,
-                                    m_shown.bin_words().empty() ? "" : ", ", m_shown.bin_words()),
-                        pen.text());
-        y += draw_legend(pen, {place.x, y}, place.width, m_shown.legend(pen));
-        y += draw_colour_bar(pen, {place.x, y, place.width, 0}, scale, m_shown.scale_words(true),
-                             m_shown.beyond()) +
-             3;
-        const double names = query_names_width(pen), labels = pen.canvas.width_of("10,000", pen.small()) + 5;
-        PlotArea area;
-        area.rect = {place.x + names + labels + pen.style.text_pt * 1.3, y, 0, 0};
-        area.rect.width = place.right() - area.rect.x - 2;
-        area.rect.height = place.bottom() - y - key_names_height(pen) - pen.text_line() * 2;
-        area.x_min = 0;
-        area.x_max = static_cast<double>(window.keys());
-        const double rows = static_cast<double>(window.rows());
-        {
-            const FigureGroup group(pen.canvas, "map");
-            pen.canvas.rectangle(area.rect, pen.style.theme.plot_background);
-            const auto pixels = m_shown.pixels(pen, colours, m_map, 0, 0, scale);
-            pen.canvas.image(area.rect, {.width = m_map.columns(),
-                                         .height = m_map.rows(),
-                                         .rgba = pixels,
-                                         .part = shown_part(m_map)});
-            pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
-        }
-        // Queries by their steps, and by their tokens where there is room.
-        const double row = area.rect.height / rows;
-        const bool tokens = names > 0;
-        const int64_t first = window.first_query - before, last = window.last_query - before;
-        for (const int64_t step : whole_ticks(
-                 first, last + 1, std::max<int64_t>(2, static_cast<int64_t>(area.rect.height / 16)))) {
-            const double at = area.rect.y + (static_cast<double>(step - first) + 0.5) * row;
-            pen.canvas.text({area.rect.x - names - 3, at + pen.style.small_pt * 0.35}, format_thousands(step),
-                            pen.small(Align::right));
-        }
-        if (tokens)
-            for (int64_t i = 0; i < window.rows(); ++i)
-                pen.canvas.text({area.rect.x - 2, area.rect.y + (static_cast<double>(i) + 0.5) * row +
-                                                      pen.style.small_pt * 0.35},
-                                short_label(pen, window.first_query + i), pen.muted(Align::right));
-        TextStyle title = pen.text(Align::centre);
-        title.upwards = true;
-        pen.canvas.text({place.x + pen.style.text_pt, area.rect.y + area.rect.height / 2}, "query step",
-                        title);
-        area.rect.height += key_names_height(pen);
-        if (key_names_height(pen) > 0) {
-            const double column = area.rect.width / area.x_max;
-            for (int64_t key = 0; key < window.keys(); ++key) {
-                TextStyle text = pen.muted(Align::right);
-                text.upwards = true;
-                pen.canvas.text(
-                    {area.rect.x + (static_cast<double>(key) + 0.5) * column + pen.style.small_pt * 0.35,
-                     area.rect.bottom() - key_names_height(pen) + 3},
-                    short_label(pen, key), text);
-            }
-        }
-        draw_x_axis(pen, area, "key position");
+        double y = place.y + draw_legend(pen, {place.x, place.y}, place.width, m_shown.legend(pen));
+        draw_colour_bar(pen, {place.x, y, place.width, 0}, scale, m_shown.scale_words(true),
+                        m_shown.beyond());
+        y = place.y + heads(pen, place.width);
+        std::vector<uint32_t> rgba(m_map.cells(0, 0).size());
+        colours.colour(m_map.cells(0, 0), scale, rgba);
+        if (m_shown.marks_unread())
+            mark_unread(m_shown.history, m_map, 0, 0, m_shown.recording->prompt_length(),
+                        unread_colour(pen.style.theme), rgba);
+        const HeadPicture picture{.recording = *m_shown.recording,
+                                  .steps = m_shown.recording->steps(),
+                                  .map = m_map,
+                                  .cells = {.width = m_map.columns(), .height = m_map.rows(), .rgba = rgba},
+                                  .row = m_row,
+                                  .query = m_shown.window.last_query,
+                                  .of = m_shown.of,
+                                  .layer = m_head.first,
+                                  .head = m_head.second,
+                                  .without_first = m_shown.view.without_first,
+                                  .unread = m_shown.marks_unread() ? &m_shown.history : nullptr};
+        const HeadPlaces places =
+            head_places(pen, {place.x, y, place.width - 2, place.bottom() - y}, m_shown.window.keys());
+        paint_head_title(pen, places, picture);
+        paint_strip(pen, places, picture);
+        paint_head_map(pen, places, picture);
+        paint_head_axes(pen, places, picture);
     }
 
     DataTable table() const override {
@@ -228,20 +169,9 @@ public:
     }
 
 private:
-    /// Tokens stand beside rows and columns that are wide enough for a line of text.
-    [[nodiscard]] double query_names_width(const FigurePen& pen) const {
-        return static_cast<double>(m_shown.window.rows()) * pen.style.small_pt * 1.1 <= 220
-                   ? pen.style.small_pt * 6
-                   : 0;
-    }
-    [[nodiscard]] double key_names_height(const FigurePen& pen) const {
-        return static_cast<double>(m_shown.window.keys()) * pen.style.small_pt * 1.1 <= 180
-                   ? pen.style.small_pt * 6
-                   : 0;
-    }
-    [[nodiscard]] std::string short_label(const FigurePen& pen, int64_t position) const {
-        return pen.fitted(position_label(*m_shown.recording, position, 16), pen.muted(),
-                          pen.style.small_pt * 5.5);
+    /// Of legend and scale.
+    [[nodiscard]] double heads(const FigurePen& pen, double width) const {
+        return legend_height(pen, width, m_shown.legend(pen)) + pen.style.small_pt + 5;
     }
 
     /// That of its place in the grid; of a head that is hidden there, its own.
@@ -259,6 +189,7 @@ private:
     std::pair<int32_t, int32_t> m_head;
     Shown m_shown;
     AttentionMap m_map;
+    ShownRow m_row; ///< of the last query
 };
 
 /// All heads by layer, or the first of a ranking.
@@ -288,7 +219,7 @@ public:
 
     double height(const FigurePen& pen, double width) const override {
         const double lines =
-            pen.text_line() * 2 + pen.small_line() * 2 + legend_height(pen, width, m_shown.legend(pen));
+            pen.text_line() + pen.small_line() * 3 + legend_height(pen, width, m_shown.legend(pen));
         if (ranked())
             return lines + static_cast<double>(ranked_rows()) * (cell_size(pen, width) + name_height(pen));
         return lines + cell_size(pen, width) * static_cast<double>(m_shown.layers.size());
@@ -303,10 +234,18 @@ public:
                              m_shown.scale_words(false), m_shown.beyond()) +
              3;
         const FigureRect map{place.x, y, place.width, place.bottom() - y - pen.small_line() * 2};
+        const bool marks = m_shown.marks_unread();
+        const UnreadMark unread{m_shown.history, m_shown.recording->prompt_length(),
+                                unread_colour(pen.style.theme)};
+        const auto rgba = heads_image(m_shown.grid, colours, marks ? &unread : nullptr);
+        const HeadsPicture picture{m_shown.grid,
+                                   {.width = m_shown.grid.columns() * std::ssize(m_shown.heads),
+                                    .height = m_shown.grid.rows() * std::ssize(m_shown.layers),
+                                    .rgba = rgba}};
         if (ranked())
-            draw_ranking(pen, map, colours);
+            draw_ranking(pen, map, picture);
         else
-            draw_grid(pen, map, colours);
+            draw_grid(pen, map, picture);
         const int64_t before = m_shown.recording->prompt_length() - 1;
         const QueryWindow& window = m_shown.window;
         pen.canvas.text(
@@ -342,64 +281,48 @@ private:
     }
     [[nodiscard]] size_t ranked_rows() const { return (m_heads.size() + columns() - 1) / columns(); }
     static double name_height(const FigurePen& pen) { return pen.small_line(); }
+    /// Height of a row with its gap, and of a ranking without the names.
     [[nodiscard]] double cell_size(const FigurePen& pen, double width) const {
         return std::clamp((width - pen.style.small_pt * 3) / static_cast<double>(columns()), 8.0,
                           ranked() ? 72.0 : 36.0);
     }
 
-    void draw_cell(const FigurePen& pen, const FigureRect& cell, const AttentionColours& colours,
-                   const RankedHead& head) const {
-        const size_t l = head.layer_index, h = head.head_index;
-        const FigureGroup group(pen.canvas, fmt::format("head_{}_{}", m_shown.layers[l], m_shown.heads[h]));
-        const auto pixels = m_shown.pixels(pen, colours, m_shown.grid, l, h, colours.scale(l, h));
-        pen.canvas.image(cell, {.width = m_shown.grid.columns(),
-                                .height = m_shown.grid.rows(),
-                                .rgba = pixels,
-                                .part = shown_part(m_shown.grid)});
-        pen.canvas.frame(cell, {pen.style.theme.plot_border, 0.3});
+    static PixelBox box_of(const FigureRect& place) {
+        return {static_cast<float>(place.x), static_cast<float>(place.y), static_cast<float>(place.width),
+                static_cast<float>(place.height)};
+    }
+    static FigureRect rect_of(PixelBox box) {
+        return {static_cast<double>(box.x), static_cast<double>(box.y), static_cast<double>(box.width),
+                static_cast<double>(box.height)};
     }
 
-    void draw_grid(const FigurePen& pen, const FigureRect& map, const AttentionColours& colours) const {
-        std::vector<std::string> names;
-        for (const int32_t layer : m_shown.layers)
-            names.push_back(fmt::format("L{}", layer));
-        const double left = map.x + row_names_width(pen, names);
-        const double cell_x = (map.right() - left) / static_cast<double>(m_shown.heads.size()),
-                     cell_y = map.height / static_cast<double>(m_shown.layers.size());
-        draw_row_names(pen, {left, map.y, 0, map.height}, names);
+    void draw_grid(const FigurePen& pen, const FigureRect& map, const HeadsPicture& picture) const {
+        const HeadGrid grid = head_grid(box_of(map), std::ssize(m_shown.layers), std::ssize(m_shown.heads),
+                                        static_cast<float>(pen.style.small_pt));
+        std::vector<PlacedHead> placed;
         for (const RankedHead& head : m_heads)
-            draw_cell(pen,
-                      {left + static_cast<double>(head.head_index) * cell_x,
-                       map.y + static_cast<double>(head.layer_index) * cell_y, cell_x - 1.2, cell_y - 1.2},
-                      colours, head);
-        double last = -1e9;
-        for (size_t head = 0; head < m_shown.heads.size(); ++head) {
-            const double x = left + (static_cast<double>(head) + 0.5) * cell_x;
-            if (x < last + pen.style.small_pt * 2.4) continue;
-            pen.canvas.text({x, map.bottom() + pen.style.small_pt}, fmt::format("H{}", m_shown.heads[head]),
-                            pen.small(Align::centre));
-            last = x;
-        }
+            placed.push_back(
+                {head.layer_index, head.head_index,
+                 rect_of({grid.column(static_cast<int64_t>(head.head_index)),
+                          grid.row(static_cast<int64_t>(head.layer_index)), grid.cell_x, grid.cell_y})});
+        paint_heads(pen, picture, placed, true);
+        paint_grid_names(pen, grid, m_shown.grid, std::nullopt);
     }
 
-    void draw_ranking(const FigurePen& pen, const FigureRect& map, const AttentionColours& colours) const {
-        const std::string_view unit = head_order_unit(m_shown.view.order);
-        const double cell_x = map.width / static_cast<double>(columns()),
-                     cell_y = map.height / static_cast<double>(ranked_rows());
-        for (size_t rank = 0; rank < m_heads.size(); ++rank) {
-            const FigureRect cell{map.x + static_cast<double>(rank % columns()) * cell_x,
-                                  map.y + static_cast<double>(rank / columns()) * cell_y, cell_x - 2,
-                                  cell_y - name_height(pen) - 1};
-            draw_cell(pen, cell, colours, m_heads[rank]);
-            const std::string name =
-                fmt::format("L{} H{}  {}", m_shown.layers[m_heads[rank].layer_index],
-                            m_shown.heads[m_heads[rank].head_index], format_number(m_heads[rank].value));
-            pen.canvas.text({cell.x, cell.bottom() + pen.style.small_pt * 1.05},
-                            pen.fitted(name, pen.small(), cell.width), pen.small());
+    void draw_ranking(const FigurePen& pen, const FigureRect& map, const HeadsPicture& picture) const {
+        const RankedGrid grid =
+            ranked_grid(box_of(map), std::ssize(m_heads), static_cast<float>(pen.style.small_pt));
+        std::vector<PlacedHead> placed;
+        for (int64_t rank = 0; rank < std::ssize(m_heads); ++rank) {
+            const RankedHead& head = m_heads[static_cast<size_t>(rank)];
+            placed.push_back({head.layer_index, head.head_index, rect_of(grid.cell(rank))});
         }
-        pen.canvas.text({map.x, map.bottom() + pen.style.small_pt},
-                        fmt::format("{}{}", head_order_label(m_shown.view.order),
-                                    unit.empty() ? std::string() : fmt::format(" ({})", unit)),
+        paint_heads(pen, picture, placed, true);
+        for (size_t rank = 0; rank < placed.size(); ++rank)
+            paint_rank_name(pen, placed[rank].place, placed[rank].place.width + static_cast<double>(grid.gap),
+                            m_shown.layers[placed[rank].layer], m_shown.heads[placed[rank].head],
+                            m_heads[rank].value, false);
+        pen.canvas.text({map.x, map.bottom() + pen.style.small_pt}, ranking_words(m_shown.view.order),
                         pen.small());
     }
 

@@ -166,8 +166,10 @@ private:
             all = {{std::string(words->yes), verdict_colour(true), LegendEntry::Mark::box},
                    {std::string(words->no), verdict_colour(false), LegendEntry::Mark::box}};
         const TokenPaint none;
-        for (LegendEntry& entry : text_legend(theme, picture_of(theme, none, 0), m_texts.front().tokens))
-            all.push_back(std::move(entry));
+        for (size_t i = 0; i < m_texts.size(); ++i)
+            for (LegendEntry& entry : text_legend(theme, picture_of(theme, none, i), m_texts[i].tokens))
+                if (std::ranges::find(all, entry.words, &LegendEntry::words) == all.end())
+                    all.push_back(std::move(entry));
         return all;
     }
     [[nodiscard]] double head_height(const FigurePen& pen, double width) const {
@@ -197,7 +199,7 @@ private:
             y += static_cast<double>(layout.num_lines()) * m.prompt_pitch + 4;
         }
         for (size_t i = 0; i < m_texts.size(); ++i) {
-            if (m_texts.size() > 1) y += pen.text_line();
+            if (m_texts.size() > 1) y += pen.text_line() * 1.2;
             std::vector<int32_t> ids;
             for (int64_t t = m_texts[i].tokens.first; t <= m_texts[i].tokens.last; ++t)
                 ids.push_back(generated_token(*m_texts[i].recording, t));

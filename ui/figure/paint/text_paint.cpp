@@ -145,8 +145,11 @@ void paint_token(const FigurePen& pen, const TextMetrics& m, const TextLayout& l
         pen.canvas.rectangle({box.x, box.y - line, box.width, line}, theme.origin_prefill);
     if (is_drawn_again(picture.recording, token))
         pen.canvas.rectangle({box.x, box.bottom() + 1.5 * line, box.width, line}, theme.accent);
-    if (picture.other && picture.other->differs(token, picture.side))
-        paint_difference(pen, m, box, picture.other->first() == token);
+    if (picture.other && picture.other->differs(token, picture.side)) {
+        FigureRect over = box;
+        if (is_drawn_again(picture.recording, token)) over.height += 1.5 * line; // below that line
+        paint_difference(pen, m, over, picture.other->first() == token);
+    }
 }
 
 /// A box with something on it, as small as letters.

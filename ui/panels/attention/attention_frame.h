@@ -18,10 +18,9 @@ struct AttentionPanel::Frame {
     int64_t query = 0;                  ///< position of the shown query
     std::vector<int32_t> layers, heads; ///< the visible ones
     float em = 0;
-    Colour unread = 0;                     ///< of keys that were not read
-    bool live_engine = false;              ///< the shown recording is the engine's: rows can be asked for
-    KeyAxis axis;                          ///< of strip and map
-    float step_tokens = 0, key_tokens = 0; ///< room for tokens left of the map and below it, pixels; 0 = none
+    Colour unread = 0;        ///< of keys that were not read
+    bool live_engine = false; ///< the shown recording is the engine's: rows can be asked for
+    HeadPlaces places;        ///< of the enlarged head
 };
 
 /// Characters of a token in tooltips and titles.

@@ -2,6 +2,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/draw/cells.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/panels/attention/attention_frame.h"
 #include "ui/panels/attention/attention_panel.h"
@@ -17,9 +18,39 @@ void AttentionPanel::draw_grid(UiContext& ctx, Frame& f, PixelBox place) {
     const HeadGrid grid =
         head_grid(place, static_cast<int64_t>(f.layers.size()), static_cast<int64_t>(f.heads.size()), f.em);
     if (!update_grid(f, grid.cell_x, grid.cell_y)) return;
-    draw_grid_cells(ctx, f, grid);
-    draw_grid_names(ctx, f, grid);
+    std::vector<PlacedHead> placed;
+    for (size_t l = 0; l < f.layers.size(); ++l)
+        for (size_t h = 0; h < f.heads.size(); ++h)
+            placed.push_back({l, h,
+                              figure_rect({grid.column(static_cast<int64_t>(h)),
+                                           grid.row(static_cast<int64_t>(l)), grid.cell_x, grid.cell_y})});
+    draw_heads(ctx, f, placed);
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    paint_grid_names(pen, grid, m_grid, std::pair(ctx.selection.layer, ctx.selection.head));
     draw_grid_note(ctx, grid, place);
+}
+
+/// The maps, and what a person does with them.
+void AttentionPanel::draw_heads(UiContext& ctx, const Frame& f, std::span<const PlacedHead> placed) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    paint_heads(ScreenPen(ctx, list),
+                {m_grid,
+                 {.width = m_grid_size[0],
+                  .height = m_grid_size[1],
+                  .rgba = m_grid_rgba,
+                  .key = "attention/grid",
+                  .revision = m_grid_revision}},
+                placed, false);
+    for (const PlacedHead& head : placed) {
+        const PixelBox cell = pixel_box(head.place);
+        const ImVec2 min(cell.x, cell.y), max(cell.x + cell.width, cell.y + cell.height);
+        const bool hovered = head_button(ctx, f, cell, head.layer, head.head);
+        if (f.layers[head.layer] == ctx.selection.layer && f.heads[head.head] == ctx.selection.head)
+            draw_outline(list, ctx.theme, min, max, ctx.theme.selection, std::max(1.5F, f.em * 0.12F));
+        else if (hovered)
+            list->AddRect(min, max, with_alpha(ctx.theme.selection, 0.6F));
+        ctx.landmarks.set(cell, "attention/grid/{}/{}", f.layers[head.layer], f.heads[head.head]);
+    }
 }
 
 /// Brings cells and colours up to date. \return false where there is none to draw
@@ -75,38 +106,6 @@ bool AttentionPanel::head_button(UiContext& ctx, const Frame& f, PixelBox cell, 
     return hovered;
 }
 
-void AttentionPanel::draw_grid_cells(UiContext& ctx, const Frame& f, const HeadGrid& grid) {
-    CellSheet sheet(ImGui::GetWindowDrawList());
-    for (size_t l = 0; l < f.layers.size(); ++l)
-        for (size_t h = 0; h < f.heads.size(); ++h)
-            draw_head_cell(ctx, f, sheet,
-                           {grid.column(static_cast<int64_t>(h)), grid.row(static_cast<int64_t>(l)),
-                            grid.cell_x, grid.cell_y},
-                           l, h);
-}
-
-void AttentionPanel::draw_head_cell(UiContext& ctx, const Frame& f, CellSheet& sheet, PixelBox cell, size_t l,
-                                    size_t h) {
-    const ImTextureID texture =
-        ctx.host.texture("attention/grid", m_grid_size[0], m_grid_size[1], m_grid_rgba, m_grid_revision);
-    const Colour ground =
-        m_grid.missing_rows() == m_window.rows() ? ctx.theme.absent_a : ctx.theme.plot_background;
-    const auto heads = static_cast<float>(f.heads.size()), layers = static_cast<float>(f.layers.size());
-    const CellWindow window = cell_window(m_grid);
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const bool hovered = head_button(ctx, f, cell, l, h);
-    const ImVec2 min(cell.x, cell.y), max(cell.x + cell.width, cell.y + cell.height);
-    const float u = static_cast<float>(h) / heads, v = static_cast<float>(l) / layers;
-    sheet.draw(ground, texture, min, max, ImVec2(u, v + window.v_begin / layers),
-               ImVec2(u + window.u_end / heads, v + window.v_end / layers));
-    if (f.layers[l] == ctx.selection.layer && f.heads[h] == ctx.selection.head)
-        draw_outline(list, ctx.theme, min, max, ctx.theme.selection, std::max(1.5F, f.em * 0.12F));
-    else if (hovered)
-        list->AddRect(min, max, with_alpha(ctx.theme.selection, 0.6F));
-    ctx.landmarks.set({cell.x, cell.y, cell.width, cell.height}, "attention/grid/{}/{}", f.layers[l],
-                      f.heads[h]);
-}
-
 /// The best heads of a ranking instead of all, each with its name and number.
 void AttentionPanel::draw_ranked(UiContext& ctx, Frame& f, PixelBox place) {
     constexpr int64_t rows_a_frame = 6;
@@ -128,43 +127,25 @@ void AttentionPanel::draw_ranked(UiContext& ctx, Frame& f, PixelBox place) {
     const RankedGrid grid =
         ranked_grid({place.x, place.y + note, place.width, place.height - note}, count, f.em);
     if (!update_grid(f, grid.cell_x, grid.cell_y)) return;
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    std::string head_note(head_order_label(f.view->order));
-    if (!head_order_unit(f.view->order).empty())
-        head_note += fmt::format(" ({})", head_order_unit(f.view->order));
-    text_at(list, {place.x, place.y}, ctx.theme.text_muted, head_note);
-    ctx.landmarks.set_text("attention/order", head_note);
-    CellSheet sheet(list);
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    const std::string words = ranking_words(f.view->order);
+    pen->canvas.text({static_cast<double>(place.x), static_cast<double>(place.y + f.em)}, words,
+                     pen->muted());
+    ctx.landmarks.set_text("attention/order", words);
+    std::vector<PlacedHead> placed;
     for (int64_t rank = 0; rank < count; ++rank) {
         const RankedHead& head = ranked[static_cast<size_t>(rank)];
-        const PixelBox cell = grid.cell(rank);
-        draw_head_cell(ctx, f, sheet, cell, head.layer_index, head.head_index);
-        const int32_t layer = f.layers[head.layer_index], number = f.heads[head.head_index];
-        const bool selected = layer == ctx.selection.layer && number == ctx.selection.head;
-        std::string name = fmt::format("L{} H{}", layer, number);
-        const std::string whole = fmt::format("{}  {}", name, format_number(head.value));
-        if (text_width(whole) <= cell.width + grid.gap) name = whole;
-        if (text_width(name) > cell.width + grid.gap) name = fmt::format("{}.{}", layer, number);
-        text_at(list, {cell.x, cell.y + cell.height}, selected ? ctx.theme.text : ctx.theme.text_muted, name);
+        placed.push_back({head.layer_index, head.head_index, figure_rect(grid.cell(rank))});
+    }
+    draw_heads(ctx, f, placed);
+    for (int64_t rank = 0; rank < count; ++rank) {
+        const PlacedHead& head = placed[static_cast<size_t>(rank)];
+        const int32_t layer = f.layers[head.layer], number = f.heads[head.head];
+        paint_rank_name(pen, head.place, head.place.width + static_cast<double>(grid.gap), layer, number,
+                        ranked[static_cast<size_t>(rank)].value,
+                        layer == ctx.selection.layer && number == ctx.selection.head);
         ctx.landmarks.set_text([&] { return fmt::format("{}/{}", layer, number); }, "attention/rank/{}",
                                rank);
-    }
-}
-
-void AttentionPanel::draw_grid_names(UiContext& ctx, const Frame& f, const HeadGrid& grid) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    for (size_t l = 0; l < f.layers.size(); ++l) {
-        if (grid.cell_y < f.em * 0.9F && l % 4 != 0) continue;
-        text_at(list, {grid.names_x, grid.row(static_cast<int64_t>(l)) + (grid.cell_y - f.em) * 0.5F},
-                f.layers[l] == ctx.selection.layer ? ctx.theme.text : ctx.theme.text_muted,
-                fmt::format("L{}", f.layers[l]));
-    }
-    for (size_t h = 0; h < f.heads.size(); ++h) {
-        const std::string label = fmt::format("H{}", f.heads[h]);
-        if (grid.cell_x < text_width(label) && h % 4 != 0) continue;
-        text_at(list,
-                {grid.column(static_cast<int64_t>(h)) + (grid.cell_x - text_width(label)) * 0.5F, grid.under},
-                f.heads[h] == ctx.selection.head ? ctx.theme.text : ctx.theme.text_muted, label);
     }
 }
 

@@ -1,7 +1,7 @@
 // The enlarged head of the Attention panel: its title, what is missing, and where strip and map stand.
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/text.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/panels/attention/attention_frame.h"
 #include "ui/panels/attention/attention_panel.h"
 #include "ui/scene/maps/cache_map.h"
@@ -20,113 +20,71 @@ std::string signed_number(double value) {
     return (value > 0 ? "+" : "") + format_number(value);
 }
 
-float title_line(float em) {
-    return ImGui::GetTextLineHeight() + std::round(em * 0.2F);
-}
-
 } // namespace
 
 void AttentionPanel::draw_head(UiContext& ctx, Frame& f, PixelBox place) {
     const float em = f.em;
-    const ImVec2 at(place.x, place.y), size(place.width, place.height);
-    if (size.x < 8 * em || size.y < 5 * em) return;
+    if (place.width < 8 * em || place.height < 5 * em) return;
     m_row.read(*f.recording, f.query, m_colours.of(), ctx.selection.layer, ctx.selection.head);
-    draw_head_title(ctx, f, at, size.x);
-    const float line = title_line(em), top = at.y + 2 * line + std::round(em * 0.15F);
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    f.places = head_places(pen, figure_rect(place), m_window.keys());
+    if (f.places.map.height > 0) update_head(ctx, f);
+    const HeadPicture picture = this->picture(ctx, f);
+    paint_head_title(pen, f.places, picture);
+    if (marks_unread(f)) draw_unread_note(ctx, f, pen);
     if (m_row.weights.empty()) {
-        ImGui::SetCursorScreenPos(ImVec2(at.x, at.y + line));
+        const PixelBox title = pixel_box(f.places.title);
+        ImGui::SetCursorScreenPos(ImVec2(title.x, title.y + title.height / 2));
         draw_missing(ctx, f);
     }
-    // Tokens stand on the axes where there is room for them beside a map of a readable size.
-    f.step_tokens = size.x > 30 * em ? std::round(5.5F * em) : 0.0F;
-    f.key_tokens = size.y > 19 * em ? std::round(4.2F * em) : 0.0F;
-    const float name = size.y > 11 * em ? std::round(1.1F * em) : 0.0F; // of the upward axis
-    const float axis = std::round(1.25F * em) + f.key_tokens,
-                left = std::round(2.9F * em) + f.step_tokens + name;
-    // A low panel has no room for the strip; the line of strongest keys says the most of it.
-    const float strip_height =
-        size.y < 9 * em ? 0.0F : std::round(std::clamp(size.y * 0.2F, 2.0F * em, 4.5F * em));
-    const float bottom = at.y + size.y;
-    const ImVec2 strip_min(at.x + left, top), strip_max(at.x + size.x, top + strip_height);
-    const ImVec2 map_min(strip_min.x, strip_max.y + std::round(em * 0.3F)),
-        map_max(strip_max.x, bottom - axis);
-    f.axis = {map_min.x, map_max.x, std::max<int64_t>(1, m_window.keys())};
-    if (map_max.y - map_min.y < 1.5F * em) return;
-    if (!m_row.weights.empty() && strip_height > 0) draw_strip(ctx, f, strip_min, strip_max);
-    draw_map(ctx, f, map_min, map_max);
-    draw_step_axis(ctx, f, map_min, map_max);
-    if (name > 0)
-        text_upward(ImGui::GetWindowDrawList(),
-                    {at.x - std::round(0.1F * em), (map_min.y + map_max.y + text_width("query step")) / 2},
-                    ctx.theme.text_muted, "query step");
-    if (f.step_tokens > 0) draw_step_tokens(ctx, f, map_min, map_max);
-    if (f.key_tokens > 0) draw_key_tokens(ctx, f, map_min, map_max);
-    draw_key_axis(ctx, f, map_min, map_max, bottom);
+    if (f.places.map.height <= 0) return;
+    paint_strip(pen, f.places, picture);
+    if (!m_row.weights.empty() && f.places.strip.height > 0) answer_strip(ctx, f);
+    paint_head_map(pen, f.places, picture);
+    draw_rows(ctx, f);
+    answer_map(ctx, f);
+    paint_head_axes(pen, f.places, picture);
+    const PixelBox map = pixel_box(f.places.map);
+    const auto steps = static_cast<float>(f.places.step_tokens),
+               keys = static_cast<float>(f.places.key_tokens);
+    if (steps > 0)
+        ctx.landmarks.set({map.x - steps - 0.35F * em, map.y, steps, map.height}, "attention/step tokens");
+    if (keys > 0) ctx.landmarks.set({map.x, map.y + map.height, map.width, keys}, "attention/key tokens");
 }
 
-void AttentionPanel::draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float width) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float line = title_line(f.em);
-    list->PushClipRect(at, ImVec2(at.x + width, at.y + 2 * line), true);
-    const std::string name = fmt::format("Layer {}, head {}", ctx.selection.layer, ctx.selection.head);
-    text_at(list, at, ctx.theme.text, name);
-    std::string query = fmt::format("step {}, {}", format_thousands(f.query - f.prompt + 1),
-                                    position_label(*f.recording, f.query, attention_label_chars));
-    const auto rows = f.recording->attention(f.query, m_colours.of() == AttentionOf::teacher);
-    if (rows && rows->bin > 1) query += fmt::format(", means of {} keys", format_thousands(rows->bin));
-    const float query_x = text_width(name) + f.em; // whole or not at all: half a number is a wrong one
-    if (query_x + text_width(query) <= width)
-        text_at(list, ImVec2(at.x + query_x, at.y), ctx.theme.text_muted, query);
-    draw_top_keys(ctx, f, {at.x, at.y + line}, at.x + width);
-    if (marks_unread(f)) { // what the colour means
-        const std::string words = "not read";
-        const float box = std::round(f.em * 0.65F), x = at.x + width - text_width(words) - box - f.em * 0.3F;
-        if (x > at.x + query_x + text_width(query) + f.em) {
-            const float y = std::round(at.y + (ImGui::GetTextLineHeight() - box) * 0.5F);
-            list->AddRectFilled(ImVec2(x, y), ImVec2(x + box, y + box), f.unread);
-            text_at(list, ImVec2(x + box + f.em * 0.3F, at.y), ctx.theme.text_muted, words);
-            ctx.landmarks.set("attention/not read", {x, y, box, box});
-        }
-    }
-    list->PopClipRect();
+HeadPicture AttentionPanel::picture(const UiContext& ctx, const Frame& f) const {
+    return {.recording = *f.recording,
+            .steps = ctx.steps,
+            .map = m_head,
+            .cells = {.width = m_head.columns(),
+                      .height = m_head.rows(),
+                      .rgba = m_head_rgba,
+                      .key = "attention/head",
+                      .revision = m_head_revision},
+            .row = m_row,
+            .query = f.query,
+            .of = m_colours.of(),
+            .layer = ctx.selection.layer,
+            .head = ctx.selection.head,
+            .without_first = f.view->without_first,
+            .unread = marks_unread(f) ? &m_history : nullptr,
+            .held = ctx.selection.key_position};
 }
 
-/// What people read first: which tokens this one looks at. The held one stands in front.
-void AttentionPanel::draw_top_keys(UiContext& ctx, const Frame& f, ImVec2 at, float right) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float foot = at.y + title_line(f.em) - 1;
-    const bool differences = m_colours.differences();
-    float x = at.x;
-    if (!m_row.weights.empty()) {
-        const std::string verb = differences ? "differs" : "reads";
-        text_at(list, ImVec2(x, at.y), ctx.theme.text_muted, verb);
-        x += text_width(verb) + f.em * 0.5F;
-    }
-    const auto held = ctx.selection.key_position;
-    const auto chip = [&](const TopKey& key) {
-        const auto number = static_cast<double>(key.weight);
-        const std::string token = position_label(*f.recording, key.position, 14),
-                          weight = differences ? signed_number(number) : format_number(number);
-        const float needs = text_width(token) + f.em * 0.35F + text_width(weight);
-        if (x + needs > right) return false;
-        if (key.position == held) // the held cell, with the colour of its line in strip and map
-            list->AddLine(ImVec2(x, foot), ImVec2(x + needs, foot), ctx.theme.selection | alpha_mask);
-        text_at(list, ImVec2(x, at.y), ctx.theme.text, token);
-        x += text_width(token) + f.em * 0.35F;
-        text_at(list, ImVec2(x, at.y), ctx.theme.text_muted, weight);
-        x += text_width(weight) + f.em * 0.9F;
-        return true;
-    };
-    if (held && *held < static_cast<int64_t>(m_row.weights.size()))
-        chip({*held, m_row.weights[static_cast<size_t>(*held)]});
-    for (const TopKey& key : m_row.top)
-        if (key.position != held && !chip(key)) break;
+/// At the right of the title, where there is room: what the colour means.
+void AttentionPanel::draw_unread_note(UiContext& ctx, const Frame& f, const FigurePen& pen) {
+    const LegendEntry entry{"not read", f.unread, LegendEntry::Mark::box};
+    const FigureRect& title = f.places.title;
+    const double wide = legend_places(pen, title.width, std::span(&entry, 1)).front().width;
+    if (wide > title.width * 0.3) return;
+    const PixelBox box = pixel_box({title.right() - wide, title.y, wide, title.height / 2});
+    pen.canvas.rectangle(figure_rect(box), ImGui::GetColorU32(ImGuiCol_WindowBg) | alpha_mask);
+    ui::draw_legend(pen, {title.right() - wide, title.y}, title.width, std::span(&entry, 1));
+    ctx.landmarks.set(box, "attention/not read");
 }
 
 bool AttentionPanel::marks_unread(const Frame& f) const {
-    const AttentionOf decoder =
-        f.recording->info().config.mode == Mode::teacher ? AttentionOf::teacher : AttentionOf::student;
-    return m_colours.of() == decoder && !m_history.all_read();
+    return ui::marks_unread(*f.recording, m_colours.of(), m_history);
 }
 
 /// Of the enlarged head; empty where the key was read.

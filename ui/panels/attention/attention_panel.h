@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/figure/paint/attention_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/attention/attention_colours.h"
 #include "ui/scene/attention/attention_geometry.h"
@@ -11,13 +12,12 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
-
-class CellSheet;
 
 /// Layer x head grid of the shown step's attention and one head enlarged: a strip with the weights of the shown query
 /// over all keys, and the map query x key of the queries before it (reference/ui.md, AT1-AT6).
@@ -42,38 +42,29 @@ private:
     // attention_grid.cpp
     void draw_grid(UiContext& ctx, Frame& f, PixelBox place);
     [[nodiscard]] bool update_grid(const Frame& f, float cell_x, float cell_y);
-    void draw_grid_cells(UiContext& ctx, const Frame& f, const HeadGrid& grid);
-    void draw_head_cell(UiContext& ctx, const Frame& f, CellSheet& sheet, PixelBox cell, size_t l, size_t h);
+    void draw_heads(UiContext& ctx, const Frame& f, std::span<const PlacedHead> placed);
     [[nodiscard]] bool head_button(UiContext& ctx, const Frame& f, PixelBox cell, size_t l, size_t h);
     void draw_ranked(UiContext& ctx, Frame& f, PixelBox place);
-    void draw_grid_names(UiContext& ctx, const Frame& f, const HeadGrid& grid);
     void draw_grid_note(UiContext& ctx, const HeadGrid& grid, PixelBox place);
     // attention_head.cpp
     void draw_head(UiContext& ctx, Frame& f, PixelBox place);
-    void draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float width);
-    void draw_top_keys(UiContext& ctx, const Frame& f, ImVec2 at, float right);
+    [[nodiscard]] HeadPicture picture(const UiContext& ctx, const Frame& f) const;
+    static void draw_unread_note(UiContext& ctx, const Frame& f, const FigurePen& pen);
     void draw_missing(UiContext& ctx, Frame& f);
     void draw_read_buttons(UiContext& ctx, const Frame& f, const MissingRow& missing);
     void read_what_is_missing(UiContext& ctx, const Frame& f);
     void hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t key, bool clicked);
-    // attention_strip.cpp, attention_head_map.cpp
-    void draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
-    void draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
+    // attention_head_map.cpp
+    void update_head(const UiContext& ctx, const Frame& f);
+    void answer_map(UiContext& ctx, Frame& f);
+    void answer_strip(UiContext& ctx, Frame& f);
+    void draw_rows(const UiContext& ctx, const Frame& f) const;
     [[nodiscard]] std::vector<CopyItem> copy_items(const UiContext& ctx, const Frame& f, int64_t query) const;
-    void draw_map_rows(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max);
-    void draw_map_cells(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max, bool changed);
-    void draw_map_lines(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max);
-    void draw_step_axis(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max);
-    void draw_step_tokens(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max);
-    void draw_key_axis(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max, float bottom);
-    void draw_key_tokens(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max);
-    [[nodiscard]] float row_y(ImVec2 min, ImVec2 max, int64_t query) const;
 
     /// What was not read has a colour of its own in maps of the model that decodes.
     [[nodiscard]] bool marks_unread(const Frame& f) const;
     [[nodiscard]] std::string why_unread(const UiContext& ctx, const Frame& f, int64_t query,
                                          int64_t key) const;
-    void draw_unread_keys(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max) const;
 
     AttentionColours m_colours;
     ReadHistory m_history; ///< of the shown recording
@@ -85,7 +76,7 @@ private:
     AttentionMap m_grid, m_head;
     QueryWindow m_window;
     std::vector<uint32_t> m_grid_rgba, m_head_rgba;
-    std::array<int, 2> m_grid_size{}, m_head_size{};
+    std::array<int, 2> m_grid_size{};
     uint64_t m_grid_revision = 0, m_head_revision = 0;
     std::string m_grid_look, m_head_look;            ///< settings that the colours were made with
     ShownRow m_row;                                  ///< of the shown query
