@@ -19,7 +19,8 @@ using test::RecordedCanvas;
 /// What the next frame paints.
 inline RecordedCanvas painted(Robot& r) {
     RecordedCanvas canvas;
-    r.frames(2); // jobs have answered, ranges have settled
+    r.frames(2);                                                  // ranges have settled
+    GUI_CHECK(r.until([&] { return !r.ctx().unfinished; }, 200)); // jobs have answered
     r.ctx().painted = &canvas;
     r.frames(1);
     r.ctx().painted = nullptr;

@@ -109,6 +109,7 @@ TEST_CASE("rows are read some at a time, and the order holds for some steps of a
     while (ranking.update(*recording, off_sink, {4, 23}, 4))
         REQUIRE(++rounds < 10);
     CHECK(rounds >= 4);
+    ranking.update(*recording, off_sink, {20, 23}, 100);
     const auto order = heads_of(ranking);
     CHECK(order.front() == 1);
     for (int64_t last = 24; last < 38; ++last)
@@ -116,6 +117,32 @@ TEST_CASE("rows are read some at a time, and the order holds for some steps of a
     CHECK(heads_of(ranking) == order); // the means have changed, the places not yet
     ranking.update(*recording, off_sink, {37, 40}, 100);
     CHECK(heads_of(ranking).front() == 0);
+}
+
+TEST_CASE("a window that was read in pieces has the order of all its rows", "[ui][attention]") {
+    const auto recording = empty_recording(Mode::overfill, 4);
+    const std::vector<float> old = {0.1F, 0.9F, 0.5F, 0.7F, 0.3F, 0.98F},
+                             newest = {0.6F, 0.5F, 0.5F, 0.7F, 0.4F, 0.98F};
+    for (int64_t position = 4; position < 16; ++position) {
+        append_step(*recording);
+        add_rows(*recording, position, position < 10 ? old : newest);
+    }
+    const QueryWindow window{4, 15};
+    for (const HeadOrder order : {HeadOrder::off_sink, HeadOrder::focused, HeadOrder::spread})
+        for (const int64_t rows : {1, 5, 6, 11}) {
+            HeadRanking whole, pieces;
+            whole.update(*recording, question(order), window, 100);
+            pieces.update(*recording, question(order), window, rows);
+            if (order == HeadOrder::off_sink && rows <= 6)
+                CHECK(heads_of(pieces) != heads_of(whole)); // the newest alone
+            while (pieces.update(*recording, question(order), window, rows)) {
+            }
+            CHECK(heads_of(pieces) == heads_of(whole));
+            // Other rows of the same window are asked for, and all of them again.
+            pieces.update(*recording, question(order), {12, 15}, 100);
+            pieces.update(*recording, question(order), window, 100);
+            CHECK(heads_of(pieces) == heads_of(whole));
+        }
 }
 
 } // namespace head_ranking_test

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace refreshlab::ui {
 namespace {
@@ -51,6 +52,7 @@ void HeadRanking::clear() {
     m_ranked.clear();
     m_recording = nullptr;
     m_ranked_last = -1;
+    m_ranked_rows = 0;
 }
 
 std::vector<double> HeadRanking::measure(const Recording& recording, int64_t query) const {
@@ -78,8 +80,8 @@ bool HeadRanking::update(const Recording& recording, const Question& question, c
         m_question = question;
     }
     if (question.order == HeadOrder::place) return false;
+    if (std::exchange(m_window_rows, window.rows()) != window.rows()) m_ranked_rows = 0;
     std::erase_if(m_known, [&](const auto& row) { return !window.contains(row.first); });
-    const size_t before = m_known.size();
     bool left = false;
     for (int64_t query = window.last_query; query >= window.first_query && !left; --query) {
         if (m_known.contains(query)) continue;
@@ -89,7 +91,7 @@ bool HeadRanking::update(const Recording& recording, const Question& question, c
         left = --rows <= 0;
     }
     const bool moved = std::abs(window.last_query - m_ranked_last) >= steps_that_hold;
-    const bool grew = m_known.size() > before && m_known.size() < static_cast<size_t>(window.rows());
+    const bool grew = m_known.size() > m_ranked_rows; // not where a row came in the place of one that left
     if (m_ranked.empty() || moved || grew) rank(window);
     return left;
 }
@@ -97,6 +99,7 @@ bool HeadRanking::update(const Recording& recording, const Question& question, c
 void HeadRanking::rank(const QueryWindow& window) {
     m_ranked.clear();
     m_ranked_last = window.last_query;
+    m_ranked_rows = m_known.size();
     const size_t heads = m_question.heads.size(), count = m_question.layers.size() * heads;
     for (size_t at = 0; at < count; ++at) {
         double sum = 0;

@@ -65,6 +65,8 @@ private:
     std::map<int64_t, std::vector<double>> m_known; ///< by query: of each head
     std::vector<RankedHead> m_ranked;
     int64_t m_ranked_last = -1; ///< last query of the window that the order was made for
+    size_t m_ranked_rows = 0;   ///< rows that were known then
+    int64_t m_window_rows = 0;
 };
 
 } // namespace refreshlab::ui
