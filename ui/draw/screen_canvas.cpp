@@ -163,11 +163,17 @@ ImFont* ScreenCanvas::font(const TextStyle& style) const {
 TextSize ScreenCanvas::measure(std::string_view utf8, const TextStyle& style) const {
     const auto size = static_cast<float>(style.size);
     ImFont* face = font(style);
-    const ImFontBaked* baked = face->GetFontBaked(size);
-    const float width =
-        utf8.empty() ? 0 : face->CalcTextSizeA(size, FLT_MAX, 0, utf8.data(), utf8.data() + utf8.size()).x;
-    return {static_cast<double>(width), static_cast<double>(baked->Ascent),
-            static_cast<double>(-baked->Descent)};
+    if (m_measured != face || m_measured_size != size) {
+        const ImFontBaked* baked = face->GetFontBaked(size);
+        m_measured = face;
+        m_measured_size = size;
+        m_heights = {0, static_cast<double>(baked->Ascent), static_cast<double>(-baked->Descent)};
+    }
+    TextSize found = m_heights;
+    if (!utf8.empty())
+        found.width = static_cast<double>(
+            face->CalcTextSizeA(size, FLT_MAX, 0, utf8.data(), utf8.data() + utf8.size()).x);
+    return found;
 }
 
 void ScreenCanvas::text(FigurePoint at, std::string_view utf8, const TextStyle& style) {

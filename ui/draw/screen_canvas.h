@@ -45,6 +45,10 @@ private:
     UiContext& m_ctx;
     ImDrawList* m_list;
     bool m_images = false; ///< between begin_images() and end_images()
+    /// Heights that were asked for last: most text is of one font and size.
+    mutable const ImFont* m_measured = nullptr;
+    mutable float m_measured_size = 0;
+    mutable TextSize m_heights;
 };
 
 [[nodiscard]] inline FigureRect figure_rect(PixelBox box) {

@@ -25,7 +25,9 @@ void Shell::Impl::begin_frame() {
     const auto away = state.runs.away();
     ctx.recording = away ? away : live;
     const int64_t steps_before = std::exchange(ctx.steps, ctx.recording ? ctx.recording->steps() : 0);
-    ctx.screen_style = screen_style(ctx.theme, static_cast<double>(ImGui::GetFontSize()));
+    if (const auto em = static_cast<double>(ImGui::GetFontSize());
+        ctx.screen_style.text_pt != em || ctx.screen_style.theme.name != ctx.theme.name)
+        ctx.screen_style = screen_style(ctx.theme, em);
     ctx.hovered_step = std::exchange(ctx.next_hovered_step, std::nullopt);
     ctx.landmarks.clear();
     ctx.unfinished = false;
