@@ -36,7 +36,7 @@ struct Options {
                             map;
     std::optional<int64_t> layer;
     std::string format = "svg"; ///< of --all
-    bool all = false;
+    bool all = false, rejected = false;
     std::optional<int64_t> from, to, step;
 };
 
@@ -126,6 +126,7 @@ ui::FigureRequest request_of(const Options& options) {
     }
     if (!options.signal.empty())
         request.views.text.coloured_by = request.views.distribution.signal = options.signal;
+    request.views.text.rejected = options.rejected;
     request.right_axis = options.right;
     request.from = options.from;
     request.to = options.to;
@@ -184,7 +185,7 @@ void refuse_run_options(const Options& options, const std::string& input) {
         {"--head", !options.head.empty()},       {"--drift", !options.drift.empty()},
         {"--from", options.from.has_value()},    {"--to", options.to.has_value()},
         {"--step", options.step.has_value()},    {"--map", !options.map.empty()},
-        {"--layer", options.layer.has_value()}};
+        {"--layer", options.layer.has_value()},  {"--rejected", options.rejected}};
     for (const auto& [option, is_given] : given)
         if (is_given)
             throw Error("drawing a figure", option,
@@ -294,6 +295,8 @@ Command add_figure_command(CLI::App& app) {
             fmt::format("text, distribution: which signal (default: entropy_bits); text also {}, {} or {}",
                         ui::gain_colouring, ui::mean_colouring, ui::head_colouring))
         ->type_name("SIGNAL");
+    command->add_flag("--rejected", options->rejected,
+                      "text: drafted tokens that verification rejected, struck out");
     command
         ->add_option("--head", options->head,
                      "attention: one head, counted from 0 (default: all); text: whose reading colours")

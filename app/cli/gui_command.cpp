@@ -84,7 +84,7 @@ int run_gui(Options& options) {
     if (window.after_steps < 0) throw Error("reading", "--after-steps", "must not be negative");
     // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
     if (!window.trace || options.run.has_prompt()) window.start = started_run(options.run);
-    if (!options.pace.empty()) window.pace = parse_pace(options.pace);
+    if (!options.pace.empty()) window.shell.pace = parse_pace(options.pace);
     window.autostart = !options.paused;
     std::vector<NamedFile> inputs = options.run.inputs(window.start.value_or(RunConfig{}));
     inputs.push_back({"TRACE", options.trace});
@@ -135,10 +135,10 @@ Command add_gui_command(CLI::App& app) {
                      "NAME.min, NAME.layer3 "
                      "or NAME.strip; A+B is one plot with an axis on either side")
         ->type_name("LIST");
-    command->add_option("--theme", options->window.theme, "dark, light or print")->type_name("NAME");
-    command->add_option("--layout", options->window.layout, "Explore, Tune, Present or Landscape")
+    command->add_option("--theme", options->window.shell.theme, "dark, light or print")->type_name("NAME");
+    command->add_option("--layout", options->window.shell.layout, "Explore, Tune, Present or Landscape")
         ->type_name("NAME");
-    command->add_option("--ui-scale", options->window.user_scale, "Size of everything, 0.75 to 3")
+    command->add_option("--ui-scale", options->window.shell.user_scale, "Size of everything, 0.75 to 3")
         ->type_name("X")
         ->check(CLI::Range(0.75, 3.0));
     return [options] { return run_gui(*options); };

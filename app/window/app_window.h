@@ -31,18 +31,10 @@ public:
         std::string title = "RefreshLab";
         bool headless = false; ///< no display: draws into an own buffer
         int width = 1600, height = 1000;
-        std::string theme = "dark", layout = "Explore";
-        float user_scale = 1.0F;
-        std::optional<ui::SignalPlots> plots; ///< see ui::Shell::Options
-        bool paced = false;                   ///< see ui::Shell::Options
-        std::optional<double> pace;           ///< see ui::Shell::Options
-        bool restore_user_layout = true;
-        bool first_start_hints = true;
         std::filesystem::path user_folder; ///< settings and layout; empty = keep nothing
         std::string command_line;          ///< into pictures
         bool mirror_log = true;            ///< lines of the window's log go to stderr as well
-        bool ask_before_closing = false;   ///< see ui::Shell::Options
-        bool starts_a_run = false;         ///< see ui::Shell::Options
+        ui::ShellOptions shell;
     };
     /// Throws Error{failure} when there is no display (or no EGL).
     AppWindow(EngineLink& engine, const Options& options);

@@ -77,19 +77,15 @@ AppWindow::Options options_of_window(const WindowOptions& options) {
     window_options.headless = options.headless || (picture && !has_display());
     window_options.width = options.width;
     window_options.height = options.height;
-    window_options.theme = options.theme;
-    window_options.layout = options.layout;
-    window_options.user_scale = options.user_scale;
-    if (!options.signals.empty()) window_options.plots = ui::parse_plots(options.signals, "--signals");
-    window_options.paced = !window_options.headless && !picture;
-    window_options.pace = options.pace;
-    window_options.restore_user_layout = !picture;
-    window_options.first_start_hints = !picture;
+    window_options.shell = options.shell;
+    ui::ShellOptions& shell = window_options.shell;
+    if (!options.signals.empty()) shell.plots = ui::parse_plots(options.signals, "--signals");
+    shell.paced = !window_options.headless && !picture;
+    shell.restore_user_layout = shell.first_start_hints = !picture;
+    shell.ask_before_closing = !picture && !window_options.headless; // nobody answers without a display
+    shell.starts_a_run = options.start.has_value();
     if (!picture) window_options.user_folder = default_user_folder();
     window_options.command_line = options.command_line;
-    window_options.ask_before_closing =
-        !picture && !window_options.headless; // nobody answers without a display
-    window_options.starts_a_run = options.start.has_value();
     window_options.mirror_log = !picture; // a picture's problem is one line, below
     return window_options;
 }
@@ -173,7 +169,7 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
     // stdout belongs to what a command is asked for.
     if (spdlog::get("refreshlab") == nullptr)
         spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
-    options.layout = known_name("--layout", options.layout, ui::layout_names());
+    options.shell.layout = known_name("--layout", options.shell.layout, ui::layout_names());
     options.panel = known_name("--panel", options.panel, panel_titles());
     if (picture) check_picture_path(*options.screenshot);
 
@@ -190,8 +186,8 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
     AppWindow window(engine, window_options);
     // Themes are files, and names of files have capitals that count.
     if (const auto themes = ui::theme_names(window.assets());
-        std::ranges::find(themes, options.theme) == themes.end())
-        throw not_one_of("--theme", options.theme, themes);
+        std::ranges::find(themes, options.shell.theme) == themes.end())
+        throw not_one_of("--theme", options.shell.theme, themes);
     if (!opened.runs.empty()) {
         const Recording& newest = *opened.runs.back();
         window.shell().show_trace(opened, options.trace->filename().string(),

@@ -2,6 +2,7 @@
 
 #include "engine/control/late_engine.h"
 #include "engine/control/run_config.h"
+#include "ui/state/shell_options.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -23,11 +24,9 @@ struct WindowOptions {
                              ///< 0 = when the run has ended
     int scale = 1;           ///< of the picture, 1-4
     std::string panel;       ///< of the picture: one panel by its title; empty = the whole window
-    std::string theme = "dark", layout = "Explore";
-    float user_scale = 1.0F; ///< 0.75-3
-    std::string signals;     ///< plotted, as parse_plots() reads them; empty = as remembered
-    std::optional<double>
-        pace; ///< tokens per second, 0 = as fast as it goes; else as remembered. Of no meaning for a picture
+    ui::ShellOptions
+        shell; ///< as far as a person asks for something; the rest follows from what the window is for
+    std::string signals; ///< plotted, as parse_plots() reads them; empty = as remembered
     std::string title = "RefreshLab";
     std::optional<std::filesystem::path> record; ///< every run goes into this trace
     std::string command_line;                    ///< into pictures

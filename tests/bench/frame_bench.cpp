@@ -232,8 +232,8 @@ nlohmann::json measure(const char* layout, int64_t steps, int frames, bool evict
     link.shown = run.recording;
     AppWindow::Options options;
     options.headless = true;
-    options.layout = layout;
-    options.restore_user_layout = options.first_start_hints = false;
+    options.shell.layout = layout;
+    options.shell.restore_user_layout = options.shell.first_start_hints = false;
     AppWindow window(link, options);
     for (int i = 0; i < 12; ++i)
         window.frame(); // docking settles, images are made

@@ -20,10 +20,10 @@ AppWindow::Options window_options(bool first_start_hints) {
     options.headless = true;
     options.width = 1280;
     options.height = 800;
-    options.restore_user_layout = false;
-    options.first_start_hints = first_start_hints;
+    options.shell.restore_user_layout = false;
+    options.shell.first_start_hints = first_start_hints;
     options.command_line = "test_gui";
-    options.ask_before_closing = true;
+    options.shell.ask_before_closing = true;
     return options;
 }
 
@@ -166,8 +166,7 @@ const ui::Action& Robot::action(std::string_view id) {
 }
 
 bool Robot::enabled(std::string_view id) {
-    const ui::Action& a = action(id);
-    return !a.enabled || a.enabled(ctx());
+    return action(id).enabled(ctx());
 }
 
 bool Robot::checked(std::string_view id) {
@@ -179,8 +178,7 @@ void Robot::act(std::string_view id) {
     const ui::Action& a = action(id);
     if (a.shortcut == 0) return act_by_palette(id);
     if (!enabled(id)) {
-        IM_ERRORF("action %s is disabled: %s", a.id.c_str(),
-                  a.why_disabled ? a.why_disabled(ctx()).c_str() : "");
+        IM_ERRORF("action %s is disabled: %s", a.id.c_str(), a.reason(ctx()).c_str());
         throw TestFailed{};
     }
     te->KeyPress(a.shortcut);

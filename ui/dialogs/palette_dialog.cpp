@@ -60,10 +60,9 @@ std::vector<PaletteDialog::Entry> PaletteDialog::entries(ShellState& state) {
     std::vector<Entry> list;
     for (const Action& action : state.actions) {
         if (action.id == "help.palette") continue;
-        const bool enabled = ShellState::enabled(action, state.ctx);
-        const bool reason = !enabled && action.why_disabled;
-        list.push_back({name_of(action), action.id, reason ? action.why_disabled(state.ctx) : action.help,
-                        shortcut_text(action.shortcut), enabled,
+        const std::string reason = action.reason(state.ctx);
+        list.push_back({name_of(action), action.id, reason.empty() ? action.help : reason,
+                        shortcut_text(action.shortcut), reason.empty(),
                         [this, id = action.id](ShellState& s) { return run_action(s, id); }});
     }
     for (const Parameter& parameter : parameters()) {

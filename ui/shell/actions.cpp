@@ -83,11 +83,16 @@ bool refreshes(const RefreshPolicy& policy) {
     return std::ranges::any_of(policy.triggers, &Trigger::enabled);
 }
 
+std::string why_no_run(const UiContext& ctx) {
+    return ctx.status->applied.prompt.empty() ? "No run yet: start one with \"New run...\"" : "";
+}
+
 /// Why there is no run to repeat with and without refreshes, or with other ones.
-std::string why_no_refreshes(const UiContext& ctx) {
-    if (ctx.status->applied.prompt.empty()) return "No run yet: start one with \"New run...\"";
+/// \param refreshes  there is a policy that would
+std::string why_no_refreshes(const UiContext& ctx, bool refreshes) {
+    if (std::string why = why_no_run(ctx); !why.empty()) return why;
     if (ctx.status->applied.mode != Mode::overfill) return "Only in mode overfill are there refreshes";
-    return "The policy refreshes nothing";
+    return refreshes ? "" : "The policy refreshes nothing";
 }
 
 /// New run, play and pause, steps.
@@ -106,59 +111,53 @@ std::vector<Action> run_actions(ShellState& state) {
                         else
                             ctx.engine.send(command::Pause{});
                     },
-                    has_session, why_no_session, [&state](const UiContext&) { return state.running(); }});
+                    why_no_session, [&state](const UiContext&) { return state.running(); }});
     const auto step = [&state](UiContext& ctx, int32_t steps) {
         state.wanted_running = std::nullopt;
         ctx.engine.send(command::Step{steps});
     };
     list.push_back({"run.step", "Run", "Step", "Makes exactly one step, then pauses.", ImGuiKey_Period,
-                    [step](UiContext& ctx) { step(ctx, 1); }, has_session, why_no_session});
-    list.push_back({"run.step_n", "Run", "Step N",
-                    "Makes the number of steps that stands in the run bar, then pauses.",
-                    ImGuiMod_Shift | ImGuiKey_Period,
-                    [step, &state](UiContext& ctx) { step(ctx, state.settings.steps_at_once); }, has_session,
-                    why_no_session});
+                    [step](UiContext& ctx) { step(ctx, 1); }, why_no_session});
+    list.push_back(
+        {"run.step_n", "Run", "Step N", "Makes the number of steps that stands in the run bar, then pauses.",
+         ImGuiMod_Shift | ImGuiKey_Period,
+         [step, &state](UiContext& ctx) { step(ctx, state.settings.steps_at_once); }, why_no_session});
     for (const bool faster : {false, true})
         list.push_back(
             {faster ? "run.faster" : "run.slower", "Run", faster ? "Twice as fast" : "Half as fast",
              "Changes how many tokens a second a run makes, 1 to 200, or as fast as it goes.",
              faster ? ImGuiKey_RightBracket : ImGuiKey_LeftBracket,
              [&state, faster](UiContext&) { state.set_pace(next_pace(state.settings.pace, faster)); },
-             [&state, faster](const UiContext&) {
-                 return next_pace(state.settings.pace, faster) != state.settings.pace;
-             },
-             [faster](const UiContext&) {
-                 return std::string(faster ? "It goes as fast as it can"
-                                           : "One token a second is the slowest");
-             }});
+             unless(
+                 [&state, faster](const UiContext&) {
+                     return next_pace(state.settings.pace, faster) != state.settings.pace;
+                 },
+                 faster ? "It goes as fast as it can" : "One token a second is the slowest")});
     return list;
 }
 
 /// Refresh, rewind, start again, stop.
 std::vector<Action> course_actions(ShellState& state) {
     std::vector<Action> list;
-    list.push_back(
-        {"run.refresh_now", "Run", "Refresh now",
-         "Rewrites the student's cache entries by the teacher's at the next step boundary.", ImGuiKey_R,
-         [&state](UiContext& ctx) {
-             state.refreshes_when_asked = ctx.recording ? ctx.recording->refreshes().size() : 0;
-             ctx.engine.send(command::RefreshNow{});
-         },
-         [](const UiContext& ctx) { return has_session(ctx) && ctx.status->applied.mode == Mode::overfill; },
-         [](const UiContext& ctx) {
-             if (has_session(ctx) && ctx.status->applied.mode != Mode::overfill)
-                 return std::string("Only in mode overfill are there two caches");
-             return why_no_session(ctx);
-         }});
+    list.push_back({"run.refresh_now", "Run", "Refresh now",
+                    "Rewrites the student's cache entries by the teacher's at the next step boundary.",
+                    ImGuiKey_R,
+                    [&state](UiContext& ctx) {
+                        state.refreshes_when_asked = ctx.recording ? ctx.recording->refreshes().size() : 0;
+                        ctx.engine.send(command::RefreshNow{});
+                    },
+                    [](const UiContext& ctx) {
+                        if (has_session(ctx) && ctx.status->applied.mode != Mode::overfill)
+                            return std::string("Only in mode overfill are there two caches");
+                        return why_no_session(ctx);
+                    }});
     list.push_back(
         {"run.full_step_now", "Run", "Full step now",
          "At the next step every layer reads all that it holds, and chooses anew what it reads (RefreshKV).",
          ImGuiKey_K, [](UiContext& ctx) { ctx.engine.send(command::FullStepNow{}); },
          [](const UiContext& ctx) {
-             return has_session(ctx) && has_full_steps(deciding_cache(ctx.status->applied));
-         },
-         [](const UiContext& ctx) {
-             if (has_session(ctx)) return std::string("Only the cache policy RefreshKV has full steps");
+             if (has_session(ctx) && !has_full_steps(deciding_cache(ctx.status->applied)))
+                 return std::string("Only the cache policy RefreshKV has full steps");
              return why_no_session(ctx);
          }});
     list.push_back({"run.rewind", "Run", "Rewind to the selected step",
@@ -172,26 +171,22 @@ std::vector<Action> course_actions(ShellState& state) {
                         ctx.select_step(std::nullopt);
                     },
                     [&state](const UiContext& ctx) {
-                        const bool can = has_session(ctx) || ctx.status->state == EngineState::finished;
-                        return can && !state.runs.away() && rewind_target(ctx).has_value();
-                    },
-                    [&state](const UiContext& ctx) {
                         if (state.runs.away())
                             return std::string("The engine has another run: branch here in the panel Runs");
                         if (!rewind_target(ctx))
                             return std::string("Select a step first: click a token or a plot");
-                        return why_no_session(ctx);
+                        return ctx.status->state == EngineState::finished ? std::string()
+                                                                          : why_no_session(ctx);
                     }});
-    list.push_back(
-        {"run.restart", "Run", "Start again",
-         "Runs the same prompt from the beginning with the present settings.", ImGuiMod_Ctrl | ImGuiKey_R,
-         [&state](UiContext& ctx) {
-             state.wanted_running = std::nullopt;
-             ctx.select_step(std::nullopt);
-             ctx.engine.send(command::StartRun{ctx.drafts.next_run()});
-         },
-         [](const UiContext& ctx) { return !ctx.status->applied.prompt.empty(); },
-         [](const UiContext&) { return std::string("No run yet: start one with \"New run...\""); }});
+    list.push_back({"run.restart", "Run", "Start again",
+                    "Runs the same prompt from the beginning with the present settings.",
+                    ImGuiMod_Ctrl | ImGuiKey_R,
+                    [&state](UiContext& ctx) {
+                        state.wanted_running = std::nullopt;
+                        ctx.select_step(std::nullopt);
+                        ctx.engine.send(command::StartRun{ctx.drafts.next_run()});
+                    },
+                    why_no_run});
     list.push_back(
         {"run.without_refresh", "Run", "Same run without refresh",
          "Runs the same prompt and seed again without any refresh, to compare; the next time with the policy "
@@ -212,20 +207,17 @@ std::vector<Action> course_actions(ShellState& state) {
              ctx.engine.send(command::StartRun{run});
          },
          [&state](const UiContext& ctx) {
-             return !ctx.status->applied.prompt.empty() && ctx.status->applied.mode == Mode::overfill &&
-                    (refreshes(ctx.drafts.policy()) || state.put_aside);
-         },
-         why_no_refreshes});
+             return why_no_refreshes(ctx, refreshes(ctx.drafts.policy()) || state.put_aside);
+         }});
     list.push_back(
         {"run.take_policy", "Run", "Take the policy of the shown run",
          "Puts the refresh policy of the run that is looked at, as it ended with, in the place of the "
          "present one: cards and threshold lines then stand where they stood in it. Undo takes it back.",
          0, [](UiContext& ctx) { ctx.drafts.set_policy(ctx.engine, last_config(*ctx.recording).policy); },
          [](const UiContext& ctx) {
-             return ctx.recording && last_config(*ctx.recording).policy != ctx.drafts.policy();
-         },
-         [](const UiContext& ctx) {
-             return std::string(ctx.recording ? "It is the present policy" : "There is no recording yet");
+             if (!ctx.recording) return std::string("There is no recording yet");
+             const bool same = last_config(*ctx.recording).policy == ctx.drafts.policy();
+             return std::string(same ? "It is the present policy" : "");
          }});
     list.push_back(
         {"run.with_cache_policy", "Run", "Same prompt with another cache policy",
@@ -245,8 +237,7 @@ std::vector<Action> course_actions(ShellState& state) {
              compare_with_live(state);
              ctx.engine.send(command::StartRun{ctx.drafts.next_run()});
          },
-         [](const UiContext& ctx) { return !ctx.status->applied.prompt.empty(); },
-         [](const UiContext&) { return std::string("No run yet: start one with \"New run...\""); }});
+         why_no_run});
     list.push_back(
         {"run.verify", "Run", "Verify this threshold",
          "Runs the same prompt and seed again with the thresholds as they are now. What was estimated for it "
@@ -263,44 +254,39 @@ std::vector<Action> course_actions(ShellState& state) {
              compare_with_live(state);
              ctx.engine.send(command::StartRun{run});
          },
-         [](const UiContext& ctx) {
-             return !ctx.status->applied.prompt.empty() && ctx.status->applied.mode == Mode::overfill &&
-                    refreshes(ctx.drafts.policy());
-         },
-         why_no_refreshes});
-    list.push_back({"run.stop", "Run", "Stop",
-                    "Ends the run, or the loading of a model; what is recorded stays.",
-                    ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },
-                    [](const UiContext& ctx) {
-                        const EngineState s = ctx.status->state;
-                        return has_session(ctx) || s == EngineState::loading || s == EngineState::prefilling;
-                    },
-                    [](const UiContext&) { return std::string("Nothing is running"); }});
+         [](const UiContext& ctx) { return why_no_refreshes(ctx, refreshes(ctx.drafts.policy())); }});
+    list.push_back(
+        {"run.stop", "Run", "Stop", "Ends the run, or the loading of a model; what is recorded stays.",
+         ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },
+         unless(
+             [](const UiContext& ctx) {
+                 const EngineState s = ctx.status->state;
+                 return has_session(ctx) || s == EngineState::loading || s == EngineState::prefilling;
+             },
+             "Nothing is running")});
     return list;
 }
 
 std::vector<Action> selection_actions(ShellState& state) {
-    const auto has_steps = [](const UiContext& ctx) { return ctx.steps > 0; };
-    const auto why = [](const UiContext&) { return std::string("There are no steps yet"); };
+    const auto why_no_steps =
+        unless([](const UiContext& ctx) { return ctx.steps > 0; }, "There are no steps yet");
     std::vector<Action> list;
     list.push_back({"select.previous", "View", "Previous step", "Selects the step before, in every panel.",
-                    ImGuiKey_LeftArrow, [](UiContext& ctx) { shift_selection(ctx, -1); }, has_steps, why});
+                    ImGuiKey_LeftArrow, [](UiContext& ctx) { shift_selection(ctx, -1); }, why_no_steps});
     list.push_back({"select.next", "View", "Next step", "Selects the step after, in every panel.",
-                    ImGuiKey_RightArrow, [](UiContext& ctx) { shift_selection(ctx, 1); }, has_steps, why});
+                    ImGuiKey_RightArrow, [](UiContext& ctx) { shift_selection(ctx, 1); }, why_no_steps});
     for (const bool forward : {true, false})
-        list.push_back({forward ? "select.next_refresh" : "select.previous_refresh", "View",
-                        forward ? "Next refresh" : "Previous refresh",
-                        forward ? "Selects the step of the next refresh, in every panel."
-                                : "Selects the step of the refresh before, in every panel.",
-                        forward ? static_cast<ImGuiKeyChord>(ImGuiKey_N) : ImGuiMod_Shift | ImGuiKey_N,
-                        [forward](UiContext& ctx) {
-                            if (const auto step = refresh_beside(ctx, forward)) ctx.select_step(*step);
-                        },
-                        [forward](const UiContext& ctx) { return refresh_beside(ctx, forward).has_value(); },
-                        [forward](const UiContext&) {
-                            return std::string(forward ? "No refresh after the shown step"
-                                                       : "No refresh before the shown step");
-                        }});
+        list.push_back(
+            {forward ? "select.next_refresh" : "select.previous_refresh", "View",
+             forward ? "Next refresh" : "Previous refresh",
+             forward ? "Selects the step of the next refresh, in every panel."
+                     : "Selects the step of the refresh before, in every panel.",
+             forward ? static_cast<ImGuiKeyChord>(ImGuiKey_N) : ImGuiMod_Shift | ImGuiKey_N,
+             [forward](UiContext& ctx) {
+                 if (const auto step = refresh_beside(ctx, forward)) ctx.select_step(*step);
+             },
+             unless([forward](const UiContext& ctx) { return refresh_beside(ctx, forward).has_value(); },
+                    forward ? "No refresh after the shown step" : "No refresh before the shown step")});
     list.push_back({"text.find", "Edit", "Find in the text...", "Finds words in the generated text.",
                     ImGuiMod_Ctrl | ImGuiKey_F,
                     [&state](UiContext& ctx) {
@@ -308,28 +294,26 @@ std::vector<Action> selection_actions(ShellState& state) {
                         state.panel_open["Text"] = true;
                         state.focus_panel = "Text";
                     },
-                    has_steps, why});
+                    why_no_steps});
     list.push_back({"select.live", "View", "Newest step", "Drops the selection: panels show the newest step.",
-                    ImGuiKey_L, [](UiContext& ctx) { ctx.select_step(std::nullopt); }, has_steps, why,
+                    ImGuiKey_L, [](UiContext& ctx) { ctx.select_step(std::nullopt); }, why_no_steps,
                     [](const UiContext& ctx) { return ctx.live(); }});
-    list.push_back({"select.play_back", "View", "Play back",
-                    "Moves the selected step on by itself, or pauses; speed and loop stand in the Timeline.",
-                    ImGuiKey_P,
-                    [](UiContext& ctx) {
-                        if (ctx.playback.playing()) return ctx.playback.stop();
-                        const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
-                        ctx.select_step(ctx.playback.start(ctx.shown_step(), first, last));
-                    },
-                    [](const UiContext& ctx) { return ctx.steps > 1; },
-                    [](const UiContext&) { return std::string("There are no steps to play back yet"); },
-                    [](const UiContext& ctx) { return ctx.playback.playing(); }});
+    list.push_back(
+        {"select.play_back", "View", "Play back",
+         "Moves the selected step on by itself, or pauses; speed and loop stand in the Timeline.", ImGuiKey_P,
+         [](UiContext& ctx) {
+             if (ctx.playback.playing()) return ctx.playback.stop();
+             const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
+             ctx.select_step(ctx.playback.start(ctx.shown_step(), first, last));
+         },
+         unless([](const UiContext& ctx) { return ctx.steps > 1; }, "There are no steps to play back yet"),
+         [](const UiContext& ctx) { return ctx.playback.playing(); }});
     list.push_back({"view.follow",
                     "View",
                     "Follow the newest step",
                     "Keeps the newest step in sight in all time plots.",
                     ImGuiKey_End,
                     [](UiContext& ctx) { ctx.time.follow = true; },
-                    {},
                     {},
                     [](const UiContext& ctx) { return ctx.time.follow; }});
     list.push_back({"view.fit", "View", "Fit the whole run", "Shows all steps in all time plots.", ImGuiKey_F,
@@ -338,7 +322,7 @@ std::vector<Action> selection_actions(ShellState& state) {
                         ctx.time.seen_steps = ctx.steps;
                         ctx.time.fit_request = true;
                     },
-                    has_steps, why});
+                    why_no_steps});
     static_cast<void>(state);
     return list;
 }
@@ -347,13 +331,12 @@ std::vector<Action> edit_actions(ShellState&) {
     std::vector<Action> list;
     list.push_back({"edit.undo", "Edit", "Undo", "Takes the last parameter change back.",
                     ImGuiMod_Ctrl | ImGuiKey_Z, [](UiContext& ctx) { ctx.drafts.undo(ctx.engine); },
-                    [](const UiContext& ctx) { return ctx.drafts.can_undo(); },
-                    [](const UiContext&) { return std::string("No parameter has been changed"); }});
-    list.push_back({"edit.redo", "Edit", "Redo", "Makes the parameter change again that was taken back.",
-                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_Z,
-                    [](UiContext& ctx) { ctx.drafts.redo(ctx.engine); },
-                    [](const UiContext& ctx) { return ctx.drafts.can_redo(); },
-                    [](const UiContext&) { return std::string("Nothing has been taken back"); }});
+                    unless([](const UiContext& ctx) { return ctx.drafts.can_undo(); },
+                           "No parameter has been changed")});
+    list.push_back(
+        {"edit.redo", "Edit", "Redo", "Makes the parameter change again that was taken back.",
+         ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_Z, [](UiContext& ctx) { ctx.drafts.redo(ctx.engine); },
+         unless([](const UiContext& ctx) { return ctx.drafts.can_redo(); }, "Nothing has been taken back")});
     return list;
 }
 
@@ -399,28 +382,28 @@ void copy_picture(ShellState& state) {
 }
 
 std::vector<Action> file_actions(ShellState& state) {
-    const auto has_recording = [](const UiContext& ctx) { return ctx.recording && ctx.steps > 0; };
-    const auto why = [](const UiContext&) { return std::string("There is no recording yet"); };
+    const auto why_no_recording = unless([](const UiContext& ctx) { return ctx.recording && ctx.steps > 0; },
+                                         "There is no recording yet");
     std::vector<Action> list;
     list.push_back({"file.open_trace", "File", "Open trace...", "Shows a recorded run from a file.",
                     ImGuiMod_Ctrl | ImGuiKey_O,
                     [&state](UiContext&) { state.dialog = make_open_trace_dialog(state); }});
-    list.push_back({"file.close_trace", "File", "Close trace",
-                    "Goes back to the engine's own run; the panel Runs keeps the trace.", 0,
-                    [&state](UiContext& ctx) {
-                        state.runs.look_live();
-                        ctx.select_step(std::nullopt);
-                    },
-                    [&state](const UiContext&) { return state.runs.away() != nullptr; },
-                    [](const UiContext&) { return std::string("No trace is open"); }});
+    list.push_back(
+        {"file.close_trace", "File", "Close trace",
+         "Goes back to the engine's own run; the panel Runs keeps the trace.", 0,
+         [&state](UiContext& ctx) {
+             state.runs.look_live();
+             ctx.select_step(std::nullopt);
+         },
+         unless([&state](const UiContext&) { return state.runs.away() != nullptr; }, "No trace is open")});
     list.push_back({"file.save_trace", "File", "Save trace...",
                     "Saves the recording that is shown, to open it again later.", ImGuiMod_Ctrl | ImGuiKey_S,
-                    [&state](UiContext&) { state.dialog = make_save_trace_dialog(state); }, has_recording,
-                    why});
+                    [&state](UiContext&) { state.dialog = make_save_trace_dialog(state); },
+                    why_no_recording});
     list.push_back({"file.save_runs", "File", "Save all runs...",
                     "Saves every run of the panel Runs into one trace; opened again they are the same tree.",
-                    0, [&state](UiContext&) { state.dialog = make_save_runs_dialog(state); }, has_recording,
-                    why});
+                    0, [&state](UiContext&) { state.dialog = make_save_runs_dialog(state); },
+                    why_no_recording});
     list.push_back({"file.run_before", "File", "Show the other run",
                     "Shows the next run that is ticked in Runs, without any the one that was looked at "
                     "before; once more goes "
@@ -429,8 +412,8 @@ std::vector<Action> file_actions(ShellState& state) {
                     [&state](UiContext&) {
                         if (const auto other = state.runs.other()) state.runs.look_at(*other);
                     },
-                    [&state](const UiContext&) { return state.runs.other().has_value(); },
-                    [](const UiContext&) { return std::string("There is no other run yet"); },
+                    unless([&state](const UiContext&) { return state.runs.other().has_value(); },
+                           "There is no other run yet"),
                     [&state](const UiContext&) { return state.runs.away() != nullptr; }});
     list.push_back({"export.picture", "File", "Save picture...", "Saves a PNG of the window or of one panel.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_E,
@@ -442,15 +425,14 @@ std::vector<Action> file_actions(ShellState& state) {
     list.push_back({"export.figure", "File", "Export figure...",
                     "Draws what a panel shows as a figure for a paper: SVG, PDF or PNG, with its numbers.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_F,
-                    [&state](UiContext&) { state.dialog = make_figure_dialog(state); }, has_recording, why});
+                    [&state](UiContext&) { state.dialog = make_figure_dialog(state); }, why_no_recording});
     list.push_back({"export.csv", "File", "Export CSV...",
                     "Writes steps, candidates, events and drift as CSV files.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_C,
-                    [&state](UiContext&) { state.dialog = make_csv_dialog(state); }, has_recording, why});
+                    [&state](UiContext&) { state.dialog = make_csv_dialog(state); }, why_no_recording});
     list.push_back({"export.plotted", "File", "Export plotted values...",
                     "Writes what Signals shows now, the steps in sight of its signals, as one CSV file.", 0,
                     [&state](UiContext&) { state.dialog = make_plotted_dialog(state); },
-                    [&state](const UiContext& ctx) { return why_nothing_plotted(state, ctx).empty(); },
                     [&state](const UiContext& ctx) { return why_nothing_plotted(state, ctx); }});
     list.push_back({"app.quit", "File", "Quit",
                     "Ends the program; asks first about a run that is in no file.",

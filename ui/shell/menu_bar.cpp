@@ -169,14 +169,14 @@ void action_menu_item(ShellState& state, std::string_view id) {
     if (id == "edit.undo" && state.ctx.drafts.can_undo()) label += ": " + state.ctx.drafts.undo_label();
     if (id == "edit.redo" && state.ctx.drafts.can_redo()) label += ": " + state.ctx.drafts.redo_label();
     const std::string keys = shortcut_text(action->shortcut);
-    const bool enabled = ShellState::enabled(*action, state.ctx);
+    const std::string reason = action->reason(state.ctx);
+    const bool enabled = reason.empty();
     const bool checked = action->checked && action->checked(state.ctx);
     // "###id": the label may change (undo), the item stays the same one for tests and keyboard navigation.
     if (ImGui::MenuItem((label + "###" + action->id).c_str(), keys.c_str(), checked, enabled))
         state.run(*action);
-    const bool reason = !enabled && action->why_disabled;
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
-        ImGui::SetTooltip("%s", (reason ? action->why_disabled(state.ctx) : action->help).c_str());
+        ImGui::SetTooltip("%s", (enabled ? action->help : reason).c_str());
 }
 
 void draw_menu_bar(ShellState& state) {

@@ -64,27 +64,24 @@ std::vector<Action> make_landscape_actions(ShellState& state) {
              state.panel_open["Landscape"] = true;
              state.focus_panel = "Landscape";
          },
-         [&state](const UiContext& ctx) {
-             return why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine()).empty();
-         },
-         [&state](const UiContext& ctx) {
+         [](const UiContext& ctx) {
              return why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());
          }});
-    list.push_back({"landscape.run_best", "Run", "Run the best schedule",
-                    "Reads the same text again with the refreshes of the best schedule that Landscape shows.",
-                    0,
-                    [&state](UiContext& ctx) {
-                        if (ctx.drafts.policy().at.empty()) state.before_schedule = ctx.drafts.policy();
-                        RefreshPolicy policy;
-                        policy.at = ctx.best_schedule->steps;
-                        policy.name = fmt::format("best {}", policy.at.size());
-                        run_on_text(state, std::move(policy));
-                    },
-                    [](const UiContext& ctx) { return why_no_text(ctx).empty() && ctx.best_schedule; },
-                    [](const UiContext& ctx) {
-                        const std::string why = why_no_text(ctx);
-                        return why.empty() ? std::string("Landscape shows no best schedule now") : why;
-                    }});
+    list.push_back(
+        {"landscape.run_best", "Run", "Run the best schedule",
+         "Reads the same text again with the refreshes of the best schedule that Landscape shows.", 0,
+         [&state](UiContext& ctx) {
+             if (ctx.drafts.policy().at.empty()) state.before_schedule = ctx.drafts.policy();
+             RefreshPolicy policy;
+             policy.at = ctx.best_schedule->steps;
+             policy.name = fmt::format("best {}", policy.at.size());
+             run_on_text(state, std::move(policy));
+         },
+         [](const UiContext& ctx) {
+             const std::string why = why_no_text(ctx);
+             return why.empty() && !ctx.best_schedule ? std::string("Landscape shows no best schedule now")
+                                                      : why;
+         }});
     list.push_back(
         {"landscape.run_policy", "Run", "Run the policy on this text",
          "Reads the same text again under the present policy, to compare with what its landscape says.", 0,
@@ -93,7 +90,7 @@ std::vector<Action> make_landscape_actions(ShellState& state) {
              if (!policy.at.empty() && state.before_schedule) policy = *state.before_schedule;
              run_on_text(state, std::move(policy));
          },
-         [](const UiContext& ctx) { return why_no_text(ctx).empty(); }, why_no_text});
+         why_no_text});
     return list;
 }
 

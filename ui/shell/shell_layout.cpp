@@ -181,7 +181,7 @@ void Shell::Impl::tab_menu(const std::string& title) {
     for (const char* id : {"view.enlarge", "export.figure", "export.picture"}) {
         const Action* action = state.find_action(id);
         if (action == nullptr) continue;
-        const bool enabled = !action->enabled || action->enabled(state.ctx);
+        const bool enabled = action->enabled(state.ctx);
         if (ImGui::MenuItem(action->label.c_str(), shortcut_text(action->shortcut).c_str(), false, enabled))
             state.run(*action);
     }

@@ -22,7 +22,6 @@ std::vector<Action> make_window_actions(ShellState& state) {
                         0,
                         [&state, name](UiContext&) { state.wanted_theme = name; },
                         {},
-                        {},
                         [name](const UiContext& ctx) { return ctx.theme.name == name; }});
     }
     constexpr ImGuiKey numbers[] = {ImGuiKey_1, ImGuiKey_2, ImGuiKey_3, ImGuiKey_4};
@@ -44,7 +43,6 @@ std::vector<Action> make_window_actions(ShellState& state) {
                             state.wanted_layout_bundled = false;
                         },
                         {},
-                        {},
                         [&state, name](const UiContext&) { return state.settings.layout == name; }});
     }
     list.push_back({"view.layout.reset", "View/Layout", "Reset layout",
@@ -55,15 +53,14 @@ std::vector<Action> make_window_actions(ShellState& state) {
     list.push_back({"view.enlarge", "View", "Enlarge the panel",
                     "Shows the panel that was clicked last over the others, or puts it back (Esc as well).",
                     ImGuiKey_F11, [&state](UiContext&) { state.enlarge_used = true; },
-                    [&state](const UiContext&) { return !state.used_panel.empty(); },
-                    [](const UiContext&) { return std::string("No panel was clicked yet"); }});
+                    unless([&state](const UiContext&) { return !state.used_panel.empty(); },
+                           "No panel was clicked yet")});
     list.push_back({"view.layout.lock",
                     "View/Layout",
                     "Lock layout",
                     "Keeps panels from being moved or resized by accident.",
                     0,
                     [&state](UiContext&) { state.settings.layout_locked = !state.settings.layout_locked; },
-                    {},
                     {},
                     [&state](const UiContext&) { return state.settings.layout_locked; }});
     const auto scale = [&state](bool up) {
@@ -72,12 +69,12 @@ std::vector<Action> make_window_actions(ShellState& state) {
     };
     list.push_back({"view.scale_up", "View", "Larger", "Enlarges text and controls.",
                     ImGuiMod_Ctrl | ImGuiKey_Equal, [scale](UiContext&) { scale(true); },
-                    [&state](const UiContext&) { return state.settings.user_scale < max_user_scale; },
-                    [](const UiContext&) { return std::string("300 % is the largest size"); }});
+                    unless([&state](const UiContext&) { return state.settings.user_scale < max_user_scale; },
+                           "300 % is the largest size")});
     list.push_back({"view.scale_down", "View", "Smaller", "Reduces text and controls.",
                     ImGuiMod_Ctrl | ImGuiKey_Minus, [scale](UiContext&) { scale(false); },
-                    [&state](const UiContext&) { return state.settings.user_scale > min_user_scale; },
-                    [](const UiContext&) { return std::string("75 % is the smallest size"); }});
+                    unless([&state](const UiContext&) { return state.settings.user_scale > min_user_scale; },
+                           "75 % is the smallest size")});
     list.push_back({"view.scale_reset", "View", "Normal size", "Text and controls at 100 %.",
                     ImGuiMod_Ctrl | ImGuiKey_0, [&state](UiContext& ctx) {
                         state.settings.user_scale = 1;

@@ -18,8 +18,6 @@ std::vector<std::string> check_actions(const std::vector<Action>& actions) {
             problems.push_back(action.id + ": label ends with a full stop");
         if (!action.help.ends_with('.')) problems.push_back(action.id + ": help is no sentence");
         if (!action.run) problems.push_back(action.id + ": does nothing");
-        if (action.enabled && !action.why_disabled)
-            problems.push_back(action.id + ": does not say why it is disabled");
         if (action.shortcut == 0) continue;
         const auto [it, fresh] = keys.emplace(action.shortcut, action.id);
         if (!fresh) problems.push_back(action.id + ": same shortcut as " + it->second);

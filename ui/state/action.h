@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -17,13 +18,25 @@ struct Action {
     std::string help;           ///< one sentence
     ImGuiKeyChord shortcut = 0; ///< ignored while text is typed
     std::function<void(UiContext&)> run;
-    std::function<bool(const UiContext&)> enabled = {};             ///< empty = always
-    std::function<std::string(const UiContext&)> why_disabled = {}; ///< tooltip of a disabled item
-    std::function<bool(const UiContext&)> checked = {};             ///< for toggles
+    std::function<std::string(const UiContext&)> why_not = {}; ///< why it cannot be done now; empty: it can
+    std::function<bool(const UiContext&)> checked = {};        ///< for toggles
+
+    [[nodiscard]] std::string reason(const UiContext& ctx) const {
+        return why_not ? why_not(ctx) : std::string();
+    }
+    [[nodiscard]] bool enabled(const UiContext& ctx) const { return reason(ctx).empty(); }
 };
 
+/// For Action::why_not: the words, unless the condition holds.
+template <class Condition>
+[[nodiscard]] auto unless(Condition can, std::string words) {
+    return [can = std::move(can), words = std::move(words)](const UiContext& ctx) {
+        return can(ctx) ? std::string() : words;
+    };
+}
+
 /// Checks that ids are unique, that labels begin with a capital and have no final full stop, that shortcuts do not
-/// collide, and that every action that can be disabled says why. \return problems, one per line; empty when all is well
+/// collide. \return problems, one per line; empty when all is well
 [[nodiscard]] std::vector<std::string> check_actions(const std::vector<Action>& actions);
 
 /// "Ctrl+Shift+E" for people.

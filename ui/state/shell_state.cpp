@@ -62,12 +62,8 @@ const Action* ShellState::find_action(std::string_view id) const {
     return found == actions.end() ? nullptr : &*found;
 }
 
-bool ShellState::enabled(const Action& action, const UiContext& context) {
-    return !action.enabled || action.enabled(context);
-}
-
 void ShellState::run(const Action& action) {
-    if (!enabled(action, ctx)) return;
+    if (!action.enabled(ctx)) return;
     guarded([&] { action.run(ctx); });
 }
 

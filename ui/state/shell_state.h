@@ -123,7 +123,6 @@ struct ShellState {
     void set_pace(double tokens_per_second);
     [[nodiscard]] bool running() const; ///< as shown: the wish, or the engine's state
     [[nodiscard]] const Action* find_action(std::string_view id) const;
-    [[nodiscard]] static bool enabled(const Action& action, const UiContext& ctx);
     /// Runs it unless it is disabled; an Error becomes a toast.
     void run(const Action& action);
     void run(std::string_view id);

@@ -90,6 +90,7 @@ TextView text_of(const nlohmann::json& json) {
     TextView view;
     read(json, "coloured_by", view.coloured_by);
     read(json, "origins", view.origins);
+    read(json, "rejected", view.rejected);
     return view;
 }
 
@@ -133,7 +134,9 @@ void add_views(nlohmann::json& settings, const Views& views) {
     settings["y_axes"] = changed_axes(views.signals);
     settings["layers"] = changed_layers(views.signals);
     settings["right_axes"] = changed_sides(views.signals);
-    settings["text"] = {{"coloured_by", views.text.coloured_by}, {"origins", views.text.origins}};
+    settings["text"] = {{"coloured_by", views.text.coloured_by},
+                        {"origins", views.text.origins},
+                        {"rejected", views.text.rejected}};
     settings["attention"] = json_of(views.attention);
     settings["cache"] = json_of(views.cache);
     settings["distribution"] = {{"signal", views.distribution.signal},

@@ -313,6 +313,7 @@ void the_frontier_zooms(Robot& r) {
     const auto plot = r.box("landscape/frontier");
     const auto point = [&](int p) { return r.ctx().landmarks.find(fmt::format("landscape/point/{}", p)); };
     GUI_CHECK(r.until([&] { return point(0).has_value(); }, 200));
+    GUI_CHECK(r.until([&] { return !r.ctx().unfinished; }, 200)); // what fits hangs on the best schedules too
     const auto view = [&] { return numbers(r, "landscape/frontier"); }; // refreshes from, to; loss from, to
     const auto fitted = view();
     GUI_CHECK(fitted.size() == 4);

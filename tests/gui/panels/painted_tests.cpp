@@ -87,6 +87,27 @@ void the_text_is_printed_as_it_is_painted(Robot& r) {
     go_back(r);
 }
 
+void rejected_drafts_are_printed_as_they_are_painted(Robot& r) {
+    RunConfig run = r.config(60);
+    run.policy = preset_policy("speculative");
+    run.sampler.temperature = 1.2;
+    r.start(run, 40);
+    show(r, "Text");
+    ui::TextView& view = r.ctx().views.text;
+    const ui::TextView before = view;
+    GUI_CHECK(painted(r).texts_of("rejected").empty());
+    view.rejected = true;
+    const RecordedCanvas screen = painted(r), paper = printed(r, "text");
+    GUI_CHECK(!words(screen, "rejected").empty() && words(screen, "rejected") == words(paper, "rejected"));
+    GUI_CHECK(fills(screen, "rejected") == fills(paper, "rejected"));
+    // A click on a token still selects its step.
+    const auto token = r.box("text/token/20");
+    r.click(token);
+    GUI_CHECK(r.ctx().selection.step == 19);
+    view = before;
+    go_back(r);
+}
+
 void attention_is_printed_as_it_is_painted(Robot& r) {
     RunConfig run = r.config(60);
     run.policy = preset_policy("none");
@@ -168,6 +189,8 @@ std::vector<Case> painted_cases() {
     return {
         {"figure", "EX2 EX4 the cache is printed as it is painted", the_cache_is_printed_as_it_is_painted},
         {"figure", "EX2 EX4 the text is printed as it is painted", the_text_is_printed_as_it_is_painted},
+        {"figure", "TX5 EX2 rejected drafts are struck out on request",
+         rejected_drafts_are_printed_as_they_are_painted},
         {"figure", "EX2 EX4 attention is printed as it is painted", attention_is_printed_as_it_is_painted},
         {"figure", "EX2 EX4 distributions are printed as they are painted",
          distribution_is_printed_as_it_is_painted},

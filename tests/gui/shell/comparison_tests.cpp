@@ -125,7 +125,7 @@ void with_and_without_refresh(Robot& r) {
 
 /// What another run has nothing to do with is not put aside for it; and why there is no such run is said.
 void nothing_put_aside_for_others(Robot& r) {
-    const auto why = [&] { return r.action("run.without_refresh").why_disabled(r.ctx()); };
+    const auto why = [&] { return r.action("run.without_refresh").reason(r.ctx()); };
     r.start(r.config(), 5);
     r.act("run.without_refresh");
     GUI_CHECK(

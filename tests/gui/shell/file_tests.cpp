@@ -307,7 +307,7 @@ void plotted_values(Robot& r) {
     const ui::SignalPlots shown = r.ctx().views.signals;
     r.ctx().views.signals = {};
     GUI_CHECK(!r.enabled("export.plotted"));
-    GUI_CHECK(r.action("export.plotted").why_disabled(r.ctx()).find("No signal") != std::string::npos);
+    GUI_CHECK(r.action("export.plotted").reason(r.ctx()).find("No signal") != std::string::npos);
     r.ctx().views.signals = shown;
     r.act("view.fit");
     r.act("view.follow");

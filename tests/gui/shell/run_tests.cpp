@@ -49,7 +49,7 @@ void stop_ends_the_run(Robot& r) {
     GUI_CHECK(r.status()->stop_reason == "cancelled");
     GUI_CHECK(r.recording()->steps() == 6);
     GUI_CHECK(!r.enabled("run.step"));
-    GUI_CHECK(!r.action("run.step").why_disabled(r.ctx()).empty());
+    GUI_CHECK(!r.action("run.step").reason(r.ctx()).empty());
     // "Start again" appears in the run bar and runs the same thing from the beginning.
     const auto before = r.recording();
     r.act_by_item("run.restart", "//Run bar/###run.restart");
@@ -142,7 +142,7 @@ void refresh_now_while_decoding(Robot& r) {
     run.mode = Mode::student;
     r.start(run, 4);
     GUI_CHECK(!r.enabled("run.refresh_now"));
-    GUI_CHECK(!r.action("run.refresh_now").why_disabled(r.ctx()).empty());
+    GUI_CHECK(!r.action("run.refresh_now").reason(r.ctx()).empty());
 }
 
 void rewind_and_continue(Robot& r) {

@@ -52,7 +52,7 @@ void empty_panels_offer_a_run(Robot& r) {
     for (const char* id : {"run.play_pause", "run.step", "run.refresh_now", "run.rewind", "run.stop",
                            "run.restart", "file.save_trace", "export.csv", "select.previous"}) {
         GUI_CHECK(!r.enabled(id));
-        GUI_CHECK(!r.action(id).why_disabled(r.ctx()).empty());
+        GUI_CHECK(!r.action(id).reason(r.ctx()).empty());
     }
 }
 

@@ -134,7 +134,7 @@ void user_scale(Robot& r) {
     GUI_CHECK(r.box("runbar/step").height < normal);
     while (r.enabled("view.scale_down"))
         r.act("view.scale_down");
-    GUI_CHECK(!r.action("view.scale_down").why_disabled(r.ctx()).empty());
+    GUI_CHECK(!r.action("view.scale_down").reason(r.ctx()).empty());
     // Small type has its borders still, and words keep off those of their card.
     r.te->WindowFocus("//Policy");
     r.frames(3);

@@ -2,9 +2,11 @@
 #include "tests/engine/landscape/random_landscape.h"
 #include "tests/support/refused.h"
 #include "tests/support/seed.h"
+#include "tests/ui/figure/drawn_figure.h"
 #include "tests/ui/figure/figure_fixture.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/cache_map.h"
+#include "ui/scene/text/rejected_drafts.h"
 #include "ui/scene/views/coloured_text.h"
 #include "ui/theme/run_colours.h"
 #include "ui/theme/text_hue.h"
@@ -258,6 +260,66 @@ TEST_CASE("tokens of a figure are underlined by who wrote their entries", "[figu
     CHECK(table.rows[0].back() == "refreshed");
     CHECK(table.rows[2].back() == "student");
     CHECK(table.rows[7].back().empty()); // not fed by then
+}
+
+TEST_CASE("drafted tokens that verification rejected are struck out on request", "[figure][text]") {
+    const auto recording = run();
+    // A draft of y_4 to y_6: the second is rejected, so the third went too; another one that stays whole.
+    DraftEvent cut;
+    cut.step = 5;
+    cut.first_pos = prompt + 3;
+    cut.tokens = {{.token_id = 1, .stays = true}, {.token_id = 2}, {.token_id = 3}};
+    cut.instead = 7;
+    recording->add_draft(cut);
+    DraftEvent whole;
+    whole.step = 8;
+    whole.first_pos = prompt + 6;
+    whole.tokens = {{.token_id = 1, .stays = true}};
+    recording->add_draft(whole);
+    RejectedDrafts rejected;
+    CHECK(rejected.update(*recording) == 5);
+    CHECK_FALSE(rejected.update(*recording));
+    CHECK(rejected.before(5).size() == 2);
+    CHECK(rejected.before(4).empty());
+
+    FigureRequest request = request_of(recording, "text");
+    const auto words_of = [](const RecordedCanvas& canvas, std::string_view group) {
+        std::vector<std::string> words;
+        for (const DrawnText& text : canvas.texts_of(group))
+            words.push_back(text.words);
+        return words;
+    };
+    const RecordedCanvas without = drawn(request);
+    CHECK(without.texts_of("rejected").empty());
+    CHECK_FALSE(without.says("rejected draft"));
+    request.views.text.rejected = true;
+    const RecordedCanvas with = drawn(request);
+    const auto& tokens = recording->tokens();
+    CHECK(words_of(with, "rejected") ==
+          std::vector{std::string(tokens.token_bytes(2)), std::string(tokens.token_bytes(3))});
+    CHECK(with.rectangles_of("rejected").size() == 2); // each is struck out
+    CHECK(words_of(with, "tokens") == words_of(without, "tokens"));
+    CHECK(with.says("rejected draft"));
+    // They stand in their place, whatever part is drawn.
+    request.from = 5;
+    CHECK(words_of(drawn(request), "rejected").size() == 2);
+    request.from = 6;
+    CHECK(words_of(drawn(request), "rejected").empty());
+    CHECK(make_figure(request)->table().rows.size() == static_cast<size_t>(steps - 5));
+}
+
+TEST_CASE("a text figure of two runs has both texts, with what differs", "[figure][text]") {
+    const auto first = run(), second = run();
+    FigureRequest request = request_of(first, "text");
+    request.runs.push_back({second, "the other"});
+    const RecordedCanvas same = drawn(request);
+    CHECK(same.texts_of("tokens").size() == same.texts_of("compared").size());
+    CHECK(same.says("the other"));
+    CHECK(same.rectangles_of("differs").empty());
+    CHECK(same.rectangles_of("parts").empty());
+    const DataTable table = make_figure(request)->table();
+    CHECK(table.columns.back() == "differs");
+    CHECK(table.rows.front().back() == "0");
 }
 
 } // namespace text_figure_test

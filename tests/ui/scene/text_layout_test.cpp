@@ -51,6 +51,33 @@ std::vector<std::string> lines_of(const TextLayout& layout) {
 
 } // namespace
 
+TEST_CASE("what stands aside moves the text and is no token of it", "[text][TX3]") {
+    TextLayout layout = layout_of({"The", " fox"}, 120);
+    layout.append_aside(" ran", false);
+    layout.append_aside(".\n", false);      // the line goes on
+    layout.append_aside(" off\xE2", false); // half a character is left over, and completes nothing
+    layout.append(" sat", false);
+    layout.append("\x82\xAC", false);
+    CHECK(lines_of(layout)[0] == "The fox ran.");
+    REQUIRE(layout.num_tokens() == 4);
+    // Neither the token in front nor the one behind has it.
+    for (const size_t token : {0U, 1U, 2U, 3U}) {
+        const auto range = layout.token(token);
+        for (size_t i = range.first; i < range.last; ++i)
+            CHECK(layout.fragments()[i].token == static_cast<int32_t>(token));
+    }
+    CHECK(layout.token_at(0, 75) == -1); // "fox" ends at 70, "ran" is from 80 to 110
+    CHECK(layout.token_at(0, 95) == -1);
+    CHECK(layout.token_at(0, 60) == 1);
+    CHECK(layout.tokens_in(layout.line(0)) == std::pair(0, 1));
+    CHECK_FALSE(layout.tokens_in({layout.token(1).last, layout.token(2).first}));
+    std::string asides;
+    for (const auto& f : layout.fragments())
+        if (f.token < 0) asides += layout.text(f);
+    CHECK(asides.starts_with("ranoff"));
+    CHECK_FALSE(layout.text(layout.fragments().back()).empty());
+}
+
 TEST_CASE("pieces of one word touch and move to the next line together", "[text][TX3]") {
     const TextLayout layout = layout_of({"The", " fox", " in", "ter", "nation", "al"}, 120);
     // "international" (13 characters) is wider than the line of 12: it starts on a line of its own and breaks between pieces.

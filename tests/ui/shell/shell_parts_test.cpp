@@ -124,7 +124,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     signals = parse_plots("entropy_bits+kept_positions", "a test");
     set_axes(signals, {{"mc_variance", "log"}, {"logprob", "symlog"}});
     set_layers(signals, {{"attention_entropy_bits", "layer 3"}});
-    settings.views.text = {.coloured_by = "attention:head", .origins = true};
+    settings.views.text = {.coloured_by = "attention:head", .origins = true, .rejected = true};
     settings.views.attention = {.of = AttentionOf::difference,
                                 .range = AttentionRange::per_head,
                                 .log = false,
@@ -543,8 +543,13 @@ TEST_CASE("the check of an action table finds each kind of fault", "[ui]") {
     CHECK_THAT(problem(other), ContainsSubstring("full stop"));
     other.label = "Step...";
     CHECK(problem(other).empty());
-    other.enabled = [](const UiContext&) { return false; };
-    CHECK_THAT(problem(other), ContainsSubstring("why"));
+    bool there = false;
+    other.why_not = unless([&](const UiContext&) { return there; }, "Nothing is there");
+    const UiContext* none = nullptr; // which this condition does not read
+    CHECK(other.reason(*none) == "Nothing is there");
+    CHECK_FALSE(other.enabled(*none));
+    there = true;
+    CHECK(other.enabled(*none));
 }
 
 TEST_CASE("applied commands are logged in words, and unknown ones as they stand", "[ui]") {

@@ -9,6 +9,7 @@
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/cache_map.h"
 #include "ui/scene/marks/token_origins.h"
+#include "ui/scene/text/rejected_drafts.h"
 #include "ui/scene/text/text_finder.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/views/coloured_text.h"
@@ -39,6 +40,7 @@ struct FigureText {
     std::string name;
     StepRange tokens; ///< y_t that are shown
     StepMarks marks;
+    RejectedDrafts rejected = {};
 };
 
 class TextFigure final : public Figure {
@@ -61,7 +63,13 @@ public:
         m_gone.update(*run, m_step);
         // Of a part of the text the prompt is none; and signals say nothing of it.
         m_with_prompt = m_text.by() == ColouredText::By::attention && range.first == 1;
-        if (request.runs.size() < 2) return;
+        if (request.runs.size() >= 2) add_other(request, range);
+        for (FigureText& text : m_texts)
+            static_cast<void>(text.rejected.update(*text.recording));
+    }
+
+    void add_other(const FigureRequest& request, StepRange range) {
+        const auto run = m_texts.front().recording; // the texts move
         const auto& other = request.runs[1].recording;
         m_texts.push_back({other,
                            request.runs[1].name,
@@ -155,6 +163,7 @@ private:
                 .gone = first ? &m_gone : nullptr,
                 .other = m_texts.size() > 1 ? &m_difference : nullptr,
                 .side = first ? TokenDifference::Side::first : TokenDifference::Side::second,
+                .rejected = shows_rejected(of),
                 .first_token = of.tokens.first,
                 .ground = theme.plot_background};
     }
@@ -193,29 +202,32 @@ private:
         const TextMetrics m = text_metrics(pen);
         double y = all.y + head_height(pen, all.width);
         if (m_with_prompt) {
-            const TextLayout layout = laid_out(pen, *m_texts.front().recording,
-                                               m_texts.front().recording->info().prompt_ids, all.width);
+            TextLayout layout = empty_layout(pen, all.width);
+            const Recording& run = *m_texts.front().recording;
+            for (const int32_t id : run.info().prompt_ids)
+                append_token(layout, run, id, 0, nullptr);
             each(Part{0, true}, layout, FigurePoint{all.x, y});
             y += static_cast<double>(layout.num_lines()) * m.prompt_pitch + 4;
         }
         for (size_t i = 0; i < m_texts.size(); ++i) {
             if (m_texts.size() > 1) y += pen.text_line() * 1.2;
-            std::vector<int32_t> ids;
-            for (int64_t t = m_texts[i].tokens.first; t <= m_texts[i].tokens.last; ++t)
-                ids.push_back(generated_token(*m_texts[i].recording, t));
-            const TextLayout layout = laid_out(pen, *m_texts[i].recording, ids, all.width);
+            const FigureText& of = m_texts[i];
+            TextLayout layout = empty_layout(pen, all.width);
+            for (int64_t t = of.tokens.first; t <= of.tokens.last; ++t)
+                append_token(layout, *of.recording, generated_token(*of.recording, t), t,
+                             shows_rejected(of) ? &of.rejected : nullptr);
             each(Part{i, false}, layout, FigurePoint{all.x, y});
             y += static_cast<double>(layout.num_lines()) * m.pitch + m.font * 0.4;
         }
         return y - all.y;
     }
 
-    static TextLayout laid_out(const FigurePen& pen, const Recording& run, std::span<const int32_t> ids,
-                               double width) {
+    [[nodiscard]] bool shows_rejected(const FigureText& of) const {
+        return m_view.rejected && of.rejected.any();
+    }
+    static TextLayout empty_layout(const FigurePen& pen, double width) {
         TextLayout lines;
         lines.reset(text_layout_style(pen, width), text_measure(pen));
-        for (const int32_t id : ids)
-            if (id >= 0) lines.append(run.tokens().token_bytes(id), run.tokens().is_special(id));
         return lines;
     }
 

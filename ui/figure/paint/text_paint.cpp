@@ -74,8 +74,10 @@ void paint_flag(const FigurePen& pen, const TextMetrics& m, std::span<const Trig
 
 void paint_flags(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, size_t begin,
                  size_t end, FigurePoint origin, const TextPicture& picture) {
-    const int64_t first_token = picture.token_of(layout.fragments()[begin]),
-                  last_token = picture.token_of(layout.fragments()[end - 1]);
+    const auto in_sight = layout.tokens_in({begin, end});
+    if (!in_sight) return;
+    const int64_t first_token = in_sight->first + picture.first_token,
+                  last_token = in_sight->second + picture.first_token;
     const size_t first = picture.marks->first_from(MarkLane::refresh, std::max<int64_t>(1, first_token - 1)),
                  last = picture.marks->first_from(MarkLane::refresh, last_token);
     // Letters over every other word say nothing: in a crowd the colour alone stays.
@@ -105,6 +107,15 @@ Rounding corners_of(const TextMetrics& m, const TextLayout& layout, size_t index
             index + 1 >= all.size() || all[index + 1].line != f.line || all[index + 1].gap > 0};
 }
 
+/// A token that was drafted and is none of the text: pale, and struck out in the colour of what is wrong.
+void paint_rejected(const FigurePen& pen, const TextMetrics& m, std::string_view words, const FigureRect& box,
+                    double top) {
+    const FigureGroup group(pen.canvas, "rejected");
+    paint_words(pen, m, words, box.x, top, with_alpha(pen.style.theme.text_muted | alpha_mask, 0.8F));
+    pen.canvas.rectangle({box.x, pen.style.pitch(top + m.font * 0.56), box.width, m.font * 0.08},
+                         pen.style.theme.text_error);
+}
+
 void paint_token(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, size_t index,
                  FigurePoint origin, const TextPicture& picture) {
     const TextLayout::Fragment& f = layout.fragments()[index];
@@ -113,6 +124,7 @@ void paint_token(const FigurePen& pen, const TextMetrics& m, const TextLayout& l
     const FigureRect box = token_box(m, f, origin);
     const double top = origin.y + static_cast<double>(f.line) * m.pitch + m.flag;
     const std::string_view words = layout.text(f);
+    if (f.token < 0) return paint_rejected(pen, m, words, box, top);
     if (picture.played_to && token > *picture.played_to)
         return paint_words(pen, m, words, box.x, top, with_alpha(theme.text_muted | alpha_mask, 0.45F));
     const double line = underline_height(m);
@@ -256,6 +268,14 @@ std::vector<LegendEntry> text_legend(const Theme& theme, const TextPicture& pict
             draw_ground(pen, {at.x, at.y, at.width, at.height * 0.7});
             pen.canvas.rectangle({at.x, at.bottom() - at.height * 0.2, at.width, at.height * 0.2},
                                  pen.style.theme.accent);
+        }));
+    if (picture.rejected)
+        all.push_back(sample("rejected draft", [](const FigurePen& pen, const FigureRect& at) {
+            TextStyle ink = pen.small();
+            ink.colour = pen.style.theme.text_muted;
+            pen.canvas.text({at.x, at.bottom()}, "ab", ink);
+            pen.canvas.rectangle({at.x, at.y + at.height * 0.5, at.width, at.height * 0.12},
+                                 pen.style.theme.text_error);
         }));
     if (picture.other && occurs([&](int64_t t) { return picture.other->differs(t, picture.side); }))
         all.push_back(sample("differs", [](const FigurePen& pen, const FigureRect& at) {

@@ -44,6 +44,7 @@ struct TextPicture {
     const TokenDifference* other = nullptr; ///< where another run has other tokens
     TokenDifference::Side side = TokenDifference::Side::first;
     std::optional<int64_t> played_to = {}; ///< tokens beyond have not happened yet
+    bool rejected = false;                 ///< the layout has drafted tokens that were rejected
     bool shows_pending = false;            ///< the newest token is chosen and not yet read: a frame
     int64_t first_token = 1;               ///< y_t that the layout begins with
     Colour ground = 0;                     ///< behind the text

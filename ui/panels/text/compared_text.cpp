@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -62,9 +63,14 @@ void ComparedText::draw_headline(UiContext& ctx) {
             words);
 }
 
-void ComparedText::update_layout(const FigurePen& pen, float width, float font) {
+void ComparedText::update_layout(const FigurePen& pen, float width, float font, bool rejected) {
     const auto tokens = static_cast<size_t>(m_steps) + 1;
-    if (m_laid_out != m_recording || m_width != width || m_font != font || m_text.num_tokens() > tokens) {
+    const auto changed = m_rejected.update(*m_recording);
+    const bool shows = rejected && m_rejected.any();
+    const bool late = shows && changed && *changed <= static_cast<int64_t>(m_text.num_tokens());
+    const bool other = std::exchange(m_shows_rejected, shows) != shows || late;
+    if (other || m_laid_out != m_recording || m_width != width || m_font != font ||
+        m_text.num_tokens() > tokens) {
         m_laid_out = m_recording;
         m_width = width;
         m_font = font;
@@ -75,7 +81,8 @@ void ComparedText::update_layout(const FigurePen& pen, float width, float font) 
     while (m_text.num_tokens() < tokens) {
         const int32_t id = m_recording->token(static_cast<int64_t>(m_text.num_tokens()) + 1);
         if (id < 0) break; // the last record chose nothing
-        m_text.append(m_recording->tokens().token_bytes(id), m_recording->tokens().is_special(id));
+        append_token(m_text, *m_recording, id, static_cast<int64_t>(m_text.num_tokens()) + 1,
+                     shows ? &m_rejected : nullptr);
     }
 }
 
@@ -123,6 +130,7 @@ void ComparedText::paint(UiContext& ctx, const FigurePen& pen, const Style& styl
                   .marks = &m_marks,
                   .other = &m_difference,
                   .side = TokenDifference::Side::second,
+                  .rejected = m_shows_rejected,
                   .ground = ImGui::GetColorU32(ImGuiCol_WindowBg)},
                  "compared");
     for (size_t i = begin; i < end; ++i)
@@ -133,7 +141,7 @@ void ComparedText::paint(UiContext& ctx, const FigurePen& pen, const Style& styl
 void ComparedText::draw(UiContext& ctx, const Style& style) {
     const float width = ImGui::GetWindowWidth() - ImGui::GetStyle().ScrollbarSize - 6;
     const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
-    update_layout(pen, std::max(width, style.font() * 4), style.font());
+    update_layout(pen, std::max(width, style.font() * 4), style.font(), ctx.views.text.rejected);
     const ImVec2 origin = ImGui::GetCursorScreenPos();
     const auto lines = static_cast<int64_t>(m_text.num_lines());
     ImGui::InvisibleButton("##tokens", {std::max(1.0F, ImGui::GetContentRegionAvail().x),

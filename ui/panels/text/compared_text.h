@@ -5,6 +5,7 @@
 #include "ui/scene/marks/step_marks.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/runs/run_set.h"
+#include "ui/scene/text/rejected_drafts.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/views/coloured_text.h"
 
@@ -39,7 +40,7 @@ public:
     void draw(UiContext& ctx, const Style& style);
 
 private:
-    void update_layout(const FigurePen& pen, float width, float font);
+    void update_layout(const FigurePen& pen, float width, float font, bool rejected);
     void paint(UiContext& ctx, const FigurePen& pen, const Style& style, int64_t first, int64_t last,
                ImVec2 origin) const;
     void frame(const Style& style, int64_t token, ImVec2 origin, Colour colour, float thickness) const;
@@ -51,6 +52,8 @@ private:
     int64_t m_steps = 0;
     TokenDifference m_difference;
     StepMarks m_marks;
+    RejectedDrafts m_rejected;
+    bool m_shows_rejected = false;
     TextLayout m_text;
     float m_width = 0, m_font = 0;
     std::optional<int64_t> m_seen_selection;

@@ -69,7 +69,9 @@ void TextPanel::go_to_match(UiContext& ctx, bool forward) {
 void TextPanel::draw_matches(const UiContext& ctx, const Metrics& m, size_t begin, size_t end,
                              ImVec2 origin) {
     if (!m_find_open || m_query.empty() || begin >= end) return;
-    const int64_t first = m_text.fragments()[begin].token + 1, last = m_text.fragments()[end - 1].token + 1;
+    const auto in_sight = m_text.tokens_in({begin, end});
+    if (!in_sight) return;
+    const int64_t first = in_sight->first + 1, last = in_sight->second + 1;
     const auto& matches = m_finder.matches();
     for (auto it = std::ranges::lower_bound(matches, first, {}, &TextFinder::Match::last);
          it != matches.end() && it->first <= last; ++it)

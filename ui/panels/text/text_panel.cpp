@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -27,6 +28,7 @@ void TextPanel::forget() {
     m_was_live = true;
     m_origins.reset();
     m_gone.reset();
+    m_rejected.clear();
 }
 
 void TextPanel::lay_out_anew(UiContext& ctx, float width, float font_size) {
@@ -49,12 +51,18 @@ void TextPanel::lay_out_anew(UiContext& ctx, float width, float font_size) {
 
 void TextPanel::update_layout(UiContext& ctx, float width, const Metrics& m) {
     const auto& recording = ctx.recording;
-    if (m_recording != recording || m_width != width || m_font != m.font ||
+    const auto changed = m_rejected.update(*recording);
+    const bool shows = ctx.views.text.rejected && m_rejected.any();
+    // A draft may come a moment after the token that stands in its place.
+    const bool late = shows && changed && *changed <= static_cast<int64_t>(m_text.num_tokens());
+    const bool other = std::exchange(m_shows_rejected, shows) != shows || late;
+    if (other || m_recording != recording || m_width != width || m_font != m.font ||
         m_text.num_tokens() > static_cast<size_t>(ctx.steps) + 1)
         lay_out_anew(ctx, width, m.font);
     // y_1 is known with the prefill; y_{t+1} with record t, which also says when there is none.
     const auto add = [&](int32_t id) {
-        if (id >= 0) m_text.append(recording->tokens().token_bytes(id), recording->tokens().is_special(id));
+        append_token(m_text, *recording, id, static_cast<int64_t>(m_text.num_tokens()) + 1,
+                     shows ? &m_rejected : nullptr);
     };
     if (m_text.num_tokens() == 0) add(recording->info().first_token);
     while (m_text.num_tokens() > 0 && static_cast<int64_t>(m_text.num_tokens()) <= ctx.steps) {
@@ -74,6 +82,7 @@ TextPicture TextPanel::picture(const UiContext& ctx) const {
             .gone = &m_gone,
             .other = m_comparing ? &m_compared.difference() : nullptr,
             .played_to = ctx.playback.playing() ? std::optional(ctx.shown_step() + 1) : std::nullopt,
+            .rejected = m_shows_rejected,
             .shows_pending = true,
             .ground = ImGui::GetColorU32(ImGuiCol_WindowBg)};
 }

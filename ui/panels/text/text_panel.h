@@ -5,6 +5,7 @@
 #include "ui/panels/text/compared_text.h"
 #include "ui/scene/marks/token_origins.h"
 #include "ui/scene/text/gone_tokens.h"
+#include "ui/scene/text/rejected_drafts.h"
 #include "ui/scene/text/text_finder.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/views/coloured_text.h"
@@ -71,6 +72,8 @@ private:
     TokenPaint m_paint;
     TokenOrigins m_origins;
     GoneTokens m_gone; ///< at the shown step: dimmed
+    RejectedDrafts m_rejected;
+    bool m_shows_rejected = false; ///< the layout has them
     bool m_prompt_open = true;
     std::optional<int64_t> m_seen_selection; ///< to notice a selection made elsewhere
     bool m_was_live = true, m_at_end = true;

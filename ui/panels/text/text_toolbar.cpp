@@ -117,6 +117,8 @@ void TextPanel::draw_signal_list(UiContext& ctx) {
         ImGui::Checkbox("Underline by cache origin", &ctx.views.text.origins);
         ImGui::SetItemTooltip(
             "Who wrote the cache entry of each token: the student, or the teacher at a refresh");
+        ImGui::Checkbox("Rejected drafts, struck out", &ctx.views.text.rejected);
+        ImGui::SetItemTooltip("What the student had drafted where verification wrote something else");
         ImGui::EndCombo();
     }
 }

@@ -109,6 +109,7 @@ void TextLayout::reset(Style style, Measure measure) {
     m_fragments.clear();
     m_line_first.assign(1, 0);
     m_token_first.clear();
+    m_token_last.clear();
     m_unfinished.clear();
     m_x = 0;
     m_word_first = 0;
@@ -116,14 +117,27 @@ void TextLayout::reset(Style style, Measure measure) {
 }
 
 void TextLayout::append(std::string_view bytes, bool special) {
-    const size_t first = m_fragments.size();
-    m_token_first.push_back(first);
+    m_token_first.push_back(m_fragments.size());
+    add_all(bytes, special, m_unfinished);
+    m_token_last.push_back(m_fragments.size());
+    m_fragments[m_token_first.back()].starts_token = true;
+    m_fragments.back().ends_token = true;
+}
+
+void TextLayout::append_aside(std::string_view bytes, bool special) {
+    std::string unfinished; // it completes no character of the text, and leaves none over
+    m_aside = true;
+    add_all(bytes, special, unfinished);
+    m_aside = false;
+}
+
+void TextLayout::add_all(std::string_view bytes, bool special, std::string& unfinished) {
     std::vector<Chunk> chunks;
     if (special) {
-        m_unfinished.clear();
+        unfinished.clear();
         chunks.push_back({Kind::special, std::string(bytes), 0});
     } else {
-        chunks = chunks_of(bytes, m_unfinished);
+        chunks = chunks_of(bytes, unfinished);
     }
     if (chunks.empty()) chunks.push_back({Kind::escape, "\\0", 0}); // an id without bytes: still a token
     float gap = 0;
@@ -144,8 +158,12 @@ void TextLayout::append(std::string_view bytes, bool special) {
             m_joined = false;
         } else if (chunk.kind == Kind::newline) {
             add(m_style.newline, Kind::newline, gap, false);
-            break_line();
-            m_soft_line = false;
+            if (m_aside) { // it was none of the text
+                m_joined = false;
+            } else {
+                break_line();
+                m_soft_line = false;
+            }
         } else {
             add(chunk.text, chunk.kind, gap, break_before || breaks_anywhere(chunk.text));
             if (special) m_joined = false;
@@ -153,8 +171,6 @@ void TextLayout::append(std::string_view bytes, bool special) {
         gap = 0;
         break_before = false;
     }
-    m_fragments[m_token_first.back()].starts_token = true;
-    m_fragments.back().ends_token = true;
 }
 
 void TextLayout::break_line() {
@@ -166,7 +182,7 @@ void TextLayout::break_line() {
 
 void TextLayout::place(std::string_view text, Kind kind, float gap, float width) {
     Fragment f;
-    f.token = static_cast<int32_t>(m_token_first.size()) - 1;
+    f.token = m_aside ? -1 : static_cast<int32_t>(m_token_first.size()) - 1;
     f.line = static_cast<int32_t>(m_line_first.size()) - 1;
     f.gap = gap;
     f.x = m_x + gap;
@@ -239,8 +255,15 @@ TextLayout::Range TextLayout::line(size_t index) const {
 }
 
 TextLayout::Range TextLayout::token(size_t index) const {
-    return {m_token_first[index],
-            index + 1 < m_token_first.size() ? m_token_first[index + 1] : m_fragments.size()};
+    return {m_token_first[index], m_token_last[index]};
+}
+
+std::optional<std::pair<int32_t, int32_t>> TextLayout::tokens_in(Range fragments) const {
+    std::optional<std::pair<int32_t, int32_t>> found;
+    for (size_t i = fragments.first; i < fragments.last; ++i)
+        if (const int32_t token = m_fragments[i].token; token >= 0)
+            found = {found ? found->first : token, token};
+    return found;
 }
 
 int32_t TextLayout::token_at(size_t index, float x) const {

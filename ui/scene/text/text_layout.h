@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -24,7 +26,7 @@ public:
         special, ///< <|end|>
     };
     struct Fragment {
-        int32_t token = 0; ///< index in order of append()
+        int32_t token = 0; ///< index in order of append(); -1: of append_aside()
         int32_t line = 0;
         float x = 0, width = 0; ///< of the text
         float gap = 0;          ///< of this token's spaces before the text; [x - gap, x + width] is its box
@@ -43,22 +45,27 @@ public:
     /// Drops everything; what is appended from now on is laid out with this.
     void reset(Style style, Measure measure);
     void append(std::string_view bytes, bool special);
+    /// Words between the last token and the next that are no token of the text: they have no index, and no token's range holds them.
+    void append_aside(std::string_view bytes, bool special);
 
     [[nodiscard]] size_t num_tokens() const { return m_token_first.size(); }
     [[nodiscard]] size_t num_lines() const { return m_line_first.size(); }
     [[nodiscard]] const std::vector<Fragment>& fragments() const { return m_fragments; }
     [[nodiscard]] std::string_view text(const Fragment& f) const { return {m_pool.data() + f.begin, f.size}; }
-    /// Fragments [first, last) of a line, and of a token.
+    /// Fragments [first, last) of a line, and of a token, without what stands aside behind it.
     struct Range {
         size_t first, last;
     };
     [[nodiscard]] Range line(size_t index) const;
     [[nodiscard]] Range token(size_t index) const;
+    /// The first and the last token of fragments [first, last); nothing where these are no tokens.
+    [[nodiscard]] std::optional<std::pair<int32_t, int32_t>> tokens_in(Range fragments) const;
     /// Token whose box holds x on a line; -1 where there is none.
     [[nodiscard]] int32_t token_at(size_t line, float x) const;
     [[nodiscard]] const Style& style() const { return m_style; }
 
 private:
+    void add_all(std::string_view bytes, bool special, std::string& unfinished);
     void add(std::string_view text, Kind kind, float gap, bool may_break_before);
     void place(std::string_view text, Kind kind, float gap, float width);
     void break_line();
@@ -69,7 +76,8 @@ private:
     std::string m_pool; ///< texts of all fragments
     std::vector<Fragment> m_fragments;
     std::vector<size_t> m_line_first; ///< first fragment of each line
-    std::vector<size_t> m_token_first;
+    std::vector<size_t> m_token_first, m_token_last;
+    bool m_aside = false;     ///< what is placed now is no token
     std::string m_unfinished; ///< bytes of a character that is not complete yet
     float m_x = 0;            ///< pen
     size_t m_word_first = 0;  ///< first fragment of the word under way

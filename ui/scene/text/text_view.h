@@ -15,6 +15,7 @@ inline constexpr std::string_view gain_colouring = "landscape:gain", mean_colour
 struct TextView {
     std::string coloured_by = "entropy_bits"; ///< the name of a signal, or one of those above
     bool origins = false; ///< underlined by who wrote the cache entry, in place of the underline of the value
+    bool rejected = false; ///< drafted tokens that verification rejected, struck out
     friend bool operator==(const TextView&, const TextView&) = default;
 };
 

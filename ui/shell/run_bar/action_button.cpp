@@ -53,8 +53,8 @@ void draw_icon(Icon icon, ImVec2 centre, float size, ImU32 colour) {
 void draw_tooltip(const Action& action, const UiContext& ctx, bool enabled) {
     if (!ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled)) return;
     const std::string keys = shortcut_text(action.shortcut);
-    if (!enabled && action.why_disabled)
-        ImGui::SetTooltip("%s", action.why_disabled(ctx).c_str());
+    if (!enabled)
+        ImGui::SetTooltip("%s", action.reason(ctx).c_str());
     else if (keys.empty())
         ImGui::SetTooltip("%s", action.help.c_str());
     else
@@ -75,7 +75,7 @@ void action_button(ShellState& state, const char* id, const std::string& label, 
     UiContext& ctx = state.ctx;
     const ImGuiStyle& style = ImGui::GetStyle();
     const float em = ImGui::GetFontSize(), icon_width = look.icon == Icon::none ? 0 : em * 1.25F;
-    const bool enabled = ShellState::enabled(*action, ctx);
+    const bool enabled = action->enabled(ctx);
     const float width = button_width(label, look);
     const bool filled = look.accent && !look.pending;
     ImU32 ink = ctx.theme.text;

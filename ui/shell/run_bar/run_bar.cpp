@@ -107,7 +107,7 @@ void RunBar::add_controls() {
     const EngineState now = m_ctx.status->state;
     if (now == EngineState::finished || now == EngineState::failed)
         add_action(5, spacing(), "run.restart", "Start again", {});
-    if (now == EngineState::finished && m_state.enabled(*m_state.find_action("run.without_refresh"), m_ctx))
+    if (now == EngineState::finished && m_state.find_action("run.without_refresh")->enabled(m_ctx))
         add_action(9, spacing(), "run.without_refresh",
                    std::ranges::any_of(m_ctx.drafts.policy().triggers, &Trigger::enabled)
                        ? "Same run without refresh"
