@@ -134,7 +134,7 @@ void CachePanel::draw_lines(UiContext& ctx, Frame& f) {
     float last_x = -1e9F;
     for (size_t i = 0; i < shown; ++i) {
         const RefreshEvent& refresh = ctx.marks.refresh(i);
-        const double end = static_cast<double>(refresh.first_pos + refresh.spliced);
+        const auto end = static_cast<double>(prompt + refresh.fired_step); // of its delta
         if (f.x_of(end) - last_x < 3) continue;
         last_x = f.x_of(end);
         const float x = std::round(last_x) + 0.5F;
