@@ -58,6 +58,14 @@ double ScopeMap::bytes_of(const ScopePart& part) const {
     return heads * positions * static_cast<double>(entry_bytes) / (part.parts == ScopeParts::both ? 1 : 2);
 }
 
+MeanGain mean_gain(const ScopeMap& map, const std::vector<double>& losses, const BootstrapOptions& options) {
+    RL_ASSERT(losses.size() == map.refreshes.size() && !losses.empty());
+    std::vector<double> gained;
+    for (size_t i = 0; i < losses.size(); ++i)
+        gained.push_back(map.refreshes[i].none - losses[i]);
+    return {*mean(gained), bootstrap_mean(gained, options)};
+}
+
 std::optional<GainShare> gain_share(const ScopeMap& map, const std::vector<double>& losses,
                                     const BootstrapOptions& options) {
     RL_ASSERT(losses.size() == map.refreshes.size());

@@ -67,6 +67,13 @@ struct GainShare {
     double share = 0;
     std::optional<Interval> interval;
 };
+/// What these losses [refreshes] gain over none, nats a token, the mean over refreshes; with its interval (bootstrap_mean()).
+struct MeanGain {
+    double gain = 0;
+    std::optional<Interval> interval;
+};
+[[nodiscard]] MeanGain mean_gain(const ScopeMap& map, const std::vector<double>& losses,
+                                 const BootstrapOptions& options = {});
 /// Of losses [refreshes]: (none - loss) / (none - whole). Nothing where the whole refreshes gain nothing.
 [[nodiscard]] std::optional<GainShare> gain_share(const ScopeMap& map, const std::vector<double>& losses,
                                                   const BootstrapOptions& options = {});

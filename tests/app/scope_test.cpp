@@ -89,15 +89,15 @@ TEST_CASE("a scope map of a trace is printed, written and drawn, and its flags r
     const Scratch scratch("scope-map");
     const std::string trace = scratch / "t.rlt";
     REQUIRE(refreshlab_cli({"run", "--prompt", "Write a chronicle of 2 companies.", "--mode", "teacher",
-                            "--max-tokens", "70", "--device", "cpu", "--record", trace})
+                            "--max-tokens", "130", "--device", "cpu", "--record", trace})
                 .status == 0);
-    const Outcome map = refreshlab_cli({"scope", trace, "--every", "8", "--horizon", "8", "--keep", "0.8",
+    const Outcome map = refreshlab_cli({"scope", trace, "--every", "16", "--horizon", "16", "--keep", "0.8",
                                         "--csv", scratch / "out", "--json", scratch / "s.json"});
     CAPTURE(map.err, map.out);
     REQUIRE(map.status == 0);
     const json numbers = read_json_file(scratch / "s.json");
-    CHECK(numbers["refreshes"].size() == 7); // the last with 8 tokens behind it is at 56
-    CHECK(numbers["refreshes"][0]["delta"] == 8);
+    CHECK(numbers["refreshes"].size() == 7); // the last with 16 tokens behind it is at 112
+    CHECK(numbers["refreshes"][0]["delta"] == 16);
     for (const char* file : {"halves.csv", "layers.csv", "layer_halves.csv", "heads.csv", "blocks.csv",
                              "refreshes.csv", "table.md", "figures.json"}) {
         CAPTURE(file);
@@ -109,7 +109,7 @@ TEST_CASE("a scope map of a trace is printed, written and drawn, and its flags r
         CHECK_THAT(map.out, ContainsSubstring(scopes.at(0, "flags")));
     }
 #if REFRESHLAB_UI
-    CHECK(refreshlab_cli({"figure", scratch / "out", "-o", scratch / "figures"}).status == 0);
+    CHECK(refreshlab_cli({"figure", scratch / "out", "--all", "-o", scratch / "figures"}).status == 0);
 #endif
     refused({"scope", scratch / "none.rlt"}, "no such file");
     refused({"scope", trace, "--every", "8", "--at", "3"}, "--every and --at both");

@@ -22,10 +22,16 @@ void add_share(std::vector<StudyCell>& row, const std::optional<GainShare>& shar
     row.push_back(share->interval ? StudyCell(share->interval->high) : StudyCell());
 }
 
-/// "share_alone, low, high": as the figures find an interval.
-void add_columns(std::vector<StudyColumn>& columns, const std::string& name) {
+void add_gain(std::vector<StudyCell>& row, const MeanGain& gain) {
+    row.emplace_back(gain.gain);
+    row.push_back(gain.interval ? StudyCell(gain.interval->low) : StudyCell());
+    row.push_back(gain.interval ? StudyCell(gain.interval->high) : StudyCell());
+}
+
+/// "share, share_low, share_high": as the figures find an interval.
+void add_columns(std::vector<StudyColumn>& columns, const std::string& name, int decimals = 3) {
     for (const char* which : {"", "_low", "_high"})
-        columns.push_back({name + which, 3});
+        columns.push_back({name + which, decimals});
 }
 
 /// A row for each part of a kind: what names it, its bytes, both shares.
@@ -37,8 +43,9 @@ StudyTable table_of(const ScopeMap& map, Kind kind, std::string name, std::strin
     if (kind == Kind::block) table.columns.push_back({"block", 0});
     if (kind == Kind::half || kind == Kind::layer_half) table.columns.push_back({"part", 0});
     table.columns.push_back({"bytes", 0});
-    add_columns(table.columns, "share_alone");
-    add_columns(table.columns, "share_lost_without");
+    add_columns(table.columns, "gain", 4);
+    add_columns(table.columns, "share");
+    add_columns(table.columns, "missed");
     for (const ScopeMap::Reading& reading : map.readings) {
         if (reading.part.kind != kind) continue;
         std::vector<StudyCell> row;
@@ -48,6 +55,7 @@ StudyTable table_of(const ScopeMap& map, Kind kind, std::string name, std::strin
         if (kind == Kind::half || kind == Kind::layer_half)
             row.emplace_back(std::string(to_string(reading.part.parts)));
         row.emplace_back(map.bytes_of(reading.part));
+        add_gain(row, mean_gain(map, reading.alone));
         add_share(row, gain_share(map, reading.alone));
         add_share(row, lost_share(map, reading.without));
         table.rows.push_back(std::move(row));
@@ -64,8 +72,8 @@ TablePlot over_layers(const std::string& name, const std::string& title, std::ve
     plot.series = std::move(series);
     plot.x = "layer";
     plot.x_title = "layer";
-    plot.parts = {{.title = "share of the gain, alone", .values = {"share_alone"}, .mark = 0.0},
-                  {.title = "share lost without", .values = {"share_lost_without"}, .mark = 0.0}};
+    plot.parts = {{.title = "share of the gain, alone", .values = {"share"}, .mark = 0.0},
+                  {.title = "share missed without", .values = {"missed"}, .mark = 0.0}};
     return plot;
 }
 
@@ -89,11 +97,13 @@ StudyTable curve_of(const ScopeMap& map) {
                      .title = "KV heads in the order in which the greedy choice takes them",
                      .columns = {{"kv_heads", 0}, {"layer", 0}, {"kv_head", 0}, {"bytes", 0}},
                      .rows = {}};
-    add_columns(table.columns, "share_kept");
+    add_columns(table.columns, "gain", 4);
+    add_columns(table.columns, "share");
     for (size_t n = 0; n < map.taken.size(); ++n) {
         const ScopeMap::Taken& one = map.taken[n];
         std::vector<StudyCell> row{static_cast<int64_t>(n + 1), int64_t{one.layer}, int64_t{one.kv_head},
                                    static_cast<double>(n + 1) * head_bytes(map)};
+        add_gain(row, mean_gain(map, one.loss));
         add_share(row, gain_share(map, one.loss));
         table.rows.push_back(std::move(row));
     }
@@ -103,7 +113,7 @@ StudyTable curve_of(const ScopeMap& map) {
     plot.kind = TablePlot::Kind::curves;
     plot.x = "bytes";
     plot.x_title = "bytes of a refresh";
-    plot.parts = {{.title = "share of the gain", .values = {"share_kept"}, .mark = 1.0}};
+    plot.parts = {{.title = "share of the gain", .values = {"share"}, .mark = 1.0}};
     table.plots.push_back(std::move(plot));
     return table;
 }
@@ -114,7 +124,7 @@ StudyTable scopes_of(const ScopeMap& map) {
                      .title = "smallest scopes of the greedy order",
                      .columns = {{"keep", 2}, {"kv_heads", 0}, {"bytes", 0}, {"of_all_bytes", 3}},
                      .rows = {}};
-    add_columns(table.columns, "share_kept");
+    add_columns(table.columns, "share");
     table.columns.push_back({"flags", 0});
     const double all = head_bytes(map) * static_cast<double>(map.layers * map.kv_heads);
     for (const double keep : {0.5, 0.8, 0.95}) {
@@ -140,7 +150,9 @@ std::string summary_of(const ScopeMap& map) {
     return fmt::format(
         "{} refreshes of {:.1f} positions in the mean, read {} tokens on: {:.4f} nats a token without the "
         "refresh, "
-        "{:.4f} with all of it, {:.4f} by the teacher. Shares are of the difference of the first two.",
+        "{:.4f} with all of it, {:.4f} by the teacher. gain: nats a token that the part alone gains; share: "
+        "of what all of it gains; "
+        "missed: the share that is lost without the part.",
         map.refreshes.size(), map.mean_delta(), map.horizon, none / n, whole / n, teacher / n);
 }
 
@@ -171,8 +183,9 @@ StudyResult scope_tables(const ScopeMap& map) {
         result.notes.push_back(
             fmt::format("No intervals: they take {} refreshes at least.", fewest_for_interval));
     else if (gain > 0 && !gain_share(map, map.readings.at(0).alone)->interval)
-        result.notes.emplace_back("No intervals: some draws of these refreshes gain nothing, so the data do "
-                                  "not say what share it is.");
+        result.notes.emplace_back(
+            "No intervals of shares: some draws of these refreshes gain nothing, so the data do "
+            "not say what share it is.");
     if (!map.taken.empty())
         result.notes.emplace_back(
             "The greedy order is chosen and judged on the same refreshes: elsewhere its scopes keep less.");
@@ -205,6 +218,11 @@ nlohmann::json to_json(const ScopeMap& map) {
         }
         return shown;
     };
+    const auto gained = [](const MeanGain& g) {
+        return nlohmann::json{{"gain", g.gain},
+                              {"low", g.interval ? nlohmann::json(g.interval->low) : nlohmann::json()},
+                              {"high", g.interval ? nlohmann::json(g.interval->high) : nlohmann::json()}};
+    };
     for (const ScopeMap::Reading& reading : map.readings) {
         json["parts"].push_back({{"kind", to_string(reading.part.kind)},
                                  {"layer", of_all(reading.part.layer)},
@@ -214,14 +232,16 @@ nlohmann::json to_json(const ScopeMap& map) {
                                  {"bytes", map.bytes_of(reading.part)},
                                  {"alone", reading.alone},
                                  {"without", reading.without},
-                                 {"share_alone", share(gain_share(map, reading.alone))},
-                                 {"share_lost_without", share(lost_share(map, reading.without))}});
+                                 {"gain", gained(mean_gain(map, reading.alone))},
+                                 {"share", share(gain_share(map, reading.alone))},
+                                 {"missed", share(lost_share(map, reading.without))}});
     }
     for (const ScopeMap::Taken& one : map.taken)
         json["taken"].push_back({{"layer", one.layer},
                                  {"kv_head", one.kv_head},
                                  {"loss", one.loss},
-                                 {"share_kept", share(gain_share(map, one.loss))}});
+                                 {"gain", gained(mean_gain(map, one.loss))},
+                                 {"share", share(gain_share(map, one.loss))}});
     for (const double keep : {0.5, 0.8, 0.95}) {
         const auto n = heads_for(map, keep);
         if (!n) continue;

@@ -291,11 +291,15 @@ TEST_CASE("shares, bytes, scopes and tables of a map that is known", "[study][sc
     RunConfig config;
     set_parameter(config, "refresh.kv_heads=0:1,1:0");
     CHECK(config.policy.scope == scope_of_taken(map, 2));
+    const MeanGain gain = mean_gain(map, map.readings[0].alone);
+    CHECK(gain.gain == Approx(0.75));
+    REQUIRE(gain.interval);
+    CHECK(gain.interval->high == Approx(0.75));
     const StudyResult tables = scope_tables(map);
     CHECK(tables.tables.size() == 3);
     CHECK_THAT(to_markdown(tables),
                ContainsSubstring("--set refresh.kv_heads=0:1,1:0") && ContainsSubstring("values"));
-    CHECK(to_json(map).at("parts").at(0).at("share_alone").at("share") == Approx(0.75));
+    CHECK(to_json(map).at("parts").at(0).at("share").at("share") == Approx(0.75));
     map.refreshes.resize(4);
     for (ScopeMap::Reading& reading : map.readings) {
         reading.alone.resize(4);
