@@ -177,6 +177,14 @@ StudyResult scope_tables(const ScopeMap& map) {
     double gain = 0;
     for (const ScopeMap::Refresh& r : map.refreshes)
         gain += r.gain();
+    std::vector<double> wholes;
+    for (const ScopeMap::Refresh& r : map.refreshes)
+        wholes.push_back(r.whole);
+    if (const MeanGain all = mean_gain(map, wholes); gain > 0 && all.interval && all.interval->low <= 0) {
+        result.notes.push_back(fmt::format("All of it gains {:.4f} nats a token (95 %: {:.4f} to {:.4f}): "
+                                           "shares of what may be nothing say little.",
+                                           all.gain, all.interval->low, all.interval->high));
+    }
     if (!(gain > 0))
         result.notes.emplace_back("These refreshes gain nothing on this text, so there are no shares of it.");
     if (map.refreshes.size() < fewest_for_interval)

@@ -300,6 +300,13 @@ TEST_CASE("shares, bytes, scopes and tables of a map that is known", "[study][sc
     CHECK_THAT(to_markdown(tables),
                ContainsSubstring("--set refresh.kv_heads=0:1,1:0") && ContainsSubstring("values"));
     CHECK(to_json(map).at("parts").at(0).at("share").at("share") == Approx(0.75));
+    CHECK_THAT(to_markdown(tables), !ContainsSubstring("say little"));
+    for (size_t i = 0; i < 3; ++i)
+        map.refreshes[i].none = 0.6; // half of them lose as much as the others gain, nearly
+    CHECK_THAT(to_markdown(scope_tables(map)),
+               ContainsSubstring("All of it gains 0.3000 nats a token") && ContainsSubstring("say little"));
+    for (size_t i = 0; i < 3; ++i)
+        map.refreshes[i].none = 2.0;
     map.refreshes.resize(4);
     for (ScopeMap::Reading& reading : map.readings) {
         reading.alone.resize(4);
