@@ -14,6 +14,7 @@ using Command = std::function<int()>;
 [[nodiscard]] Command add_doctor_command(CLI::App& app);
 [[nodiscard]] Command add_sweep_command(CLI::App& app);
 [[nodiscard]] Command add_merge_command(CLI::App& app);
+[[nodiscard]] Command add_scope_command(CLI::App& app);
 [[nodiscard]] Command add_score_command(CLI::App& app);
 [[nodiscard]] Command add_study_command(CLI::App& app);
 [[nodiscard]] Command add_landscape_command(CLI::App& app);

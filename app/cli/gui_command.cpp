@@ -30,7 +30,7 @@ namespace refreshlab::app {
 
 namespace {
 
-struct Options {
+struct GuiOptions {
     RunOptions run;
     WindowOptions window;
     std::string trace, screenshot, size = "1600x1000", record;
@@ -74,7 +74,7 @@ RunConfig started_run(const RunOptions& asked) {
     return config;
 }
 
-int run_gui(Options& options) {
+int run_gui(GuiOptions& options) {
     WindowOptions& window = options.window;
     window.command_line = command_line();
     std::tie(window.width, window.height) = parse_size(options.size);
@@ -102,7 +102,7 @@ int run_gui(Options& options) {
 } // namespace
 
 Command add_gui_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<GuiOptions>();
     CLI::App* command =
         app.add_subcommand("gui", "The window; with --screenshot a picture of it, no display needed");
     command->add_option("TRACE", options->trace, "A trace to open");

@@ -5,6 +5,7 @@
 #include "engine/control/derive/derive_spec.h"
 #include "engine/landscape/landscape_store.h"
 #include "engine/record/export/draft_numbers.h"
+#include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/text/utf8.h"
 
@@ -48,6 +49,7 @@ nlohmann::json about(const Recording& run, const RunLabel& label,
     const RunInfo& info = run.info();
     const RunConfig& config = info.config;
     const auto end = run.end();
+    const auto sent = bytes_sent(run);
     nlohmann::json json{
         {"id", info.id},
         {"name", label.name.empty() ? nlohmann::json() : nlohmann::json(label.name)},
@@ -63,6 +65,7 @@ nlohmann::json about(const Recording& run, const RunLabel& label,
         {"prompt_tokens", run.prompt_length()},
         {"steps", run.steps()},
         {"refreshes", run.refreshes().size()},
+        {"bytes_sent", sent ? nlohmann::json(*sent) : nlohmann::json()},
         {"commands", run.commands().size()},
         {"drafts", draft_counts(run)},
         {"stop_reason", end ? nlohmann::json(end->stop_reason) : nlohmann::json()},
@@ -79,6 +82,12 @@ nlohmann::json about(const Recording& run, const RunLabel& label,
 
 std::string shown_bytes(int64_t bytes) {
     return bytes < 1000 ? fmt::format("{} B", bytes) : bytes_text(bytes);
+}
+
+/// " (1.2 MB sent)"
+std::string sent_text(const nlohmann::json& bytes) {
+    return bytes.is_null() || bytes == 0 ? std::string()
+                                         : fmt::format(" ({} sent)", shown_bytes(bytes.get<int64_t>()));
 }
 
 void print_run(const nlohmann::json& run) {
@@ -98,11 +107,11 @@ void print_run(const nlohmann::json& run) {
                                run["mode"].get<std::string>(), run["seed"].get<uint64_t>()));
     line("prompt", run["prompt"].get<std::string>());
     line("steps",
-         fmt::format("{} after {} of the prompt, refreshes: {}, commands: {}; {}",
-                     run["steps"].get<int64_t>(), run["prompt_tokens"].get<int64_t>(),
-                     run["refreshes"].get<size_t>(), run["commands"].get<size_t>(),
-                     run["stop_reason"].is_null() ? "no end"
-                                                  : "ended by " + run["stop_reason"].get<std::string>()));
+         fmt::format(
+             "{} after {} of the prompt, refreshes: {}{}, commands: {}; {}", run["steps"].get<int64_t>(),
+             run["prompt_tokens"].get<int64_t>(), run["refreshes"].get<size_t>(),
+             sent_text(run["bytes_sent"]), run["commands"].get<size_t>(),
+             run["stop_reason"].is_null() ? "no end" : "ended by " + run["stop_reason"].get<std::string>()));
     if (!run["drafts"].is_null())
         line("drafts",
              fmt::format("{}, {} of {} tokens stay", run["drafts"]["drafts"].get<int64_t>(),

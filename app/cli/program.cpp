@@ -73,6 +73,7 @@ int run_program(int argc, const char* const* argv) {
     add(add_check_command);
     add(add_bench_command);
     add(add_landscape_command);
+    add(add_scope_command);
     add(add_fit_gate_command);
     add(add_sweep_command);
     add(add_merge_command);

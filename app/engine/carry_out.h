@@ -12,6 +12,7 @@ namespace refreshlab::app {
 [[nodiscard]] int carry_out(const BenchCommandOptions& options, const EngineModule::DrawBench& draw);
 [[nodiscard]] int carry_out(const LandscapeCommandOptions& options);
 [[nodiscard]] int carry_out(const SweepCommandOptions& options);
+[[nodiscard]] int carry_out(const ScopeCommandOptions& options);
 [[nodiscard]] int carry_out(const ScoreCommandOptions& options);
 [[nodiscard]] int carry_out(const StudyCommandOptions& options);
 

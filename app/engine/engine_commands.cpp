@@ -43,6 +43,7 @@ public:
         return begin(options);
     }
     [[nodiscard]] int carry_out(const SweepCommandOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const ScopeCommandOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const ScoreCommandOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const StudyCommandOptions& options) const override { return begin(options); }
 

@@ -20,6 +20,7 @@ struct DeriveOptions;
 struct DoctorOptions;
 struct LandscapeCommandOptions;
 struct RunCommandOptions;
+struct ScopeCommandOptions;
 struct ScoreCommandOptions;
 struct StudyCommandOptions;
 struct SweepCommandOptions;
@@ -43,6 +44,7 @@ public:
     /// \param draw  makes the figures of --figures
     [[nodiscard]] virtual int carry_out(const BenchCommandOptions& options, const DrawBench& draw) const = 0;
     [[nodiscard]] virtual int carry_out(const LandscapeCommandOptions& options) const = 0;
+    [[nodiscard]] virtual int carry_out(const ScopeCommandOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const SweepCommandOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const ScoreCommandOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const StudyCommandOptions& options) const = 0;

@@ -281,6 +281,8 @@ std::string parameter_help() {
                 range += (range.empty() ? "" : "|") + std::string(choice);
         } else if (p.kind == Parameter::Kind::boolean) {
             range = "true|false";
+        } else if (p.kind == Parameter::Kind::text) {
+            range = p.form;
         } else if (p.kind == Parameter::Kind::list) {
             range = "whole numbers with commas, or " + std::string(p.choices.front());
         } else {

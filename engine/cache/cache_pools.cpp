@@ -56,15 +56,13 @@ void CachePools::truncate(int64_t new_length) {
         marks.erase(std::ranges::lower_bound(marks, new_length), marks.end());
 }
 
-std::vector<int64_t> CachePools::held_in(int64_t layer, int64_t kv_head, int64_t first_pos, int64_t n,
+std::vector<int64_t> CachePools::held_of(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                                          bool blended) const {
-    const auto all = (*this)[layer].positions(kv_head);
     const std::vector<int64_t>& marked = marks(layer, kv_head);
-    std::vector<int64_t> positions;
-    std::copy_if(std::ranges::lower_bound(all, first_pos), std::ranges::lower_bound(all, first_pos + n),
-                 std::back_inserter(positions),
-                 [&](int64_t p) { return std::ranges::binary_search(marked, p) == blended; });
-    return positions;
+    std::vector<int64_t> held;
+    std::ranges::set_intersection((*this)[layer].positions(kv_head), positions, std::back_inserter(held));
+    std::erase_if(held, [&](int64_t p) { return std::ranges::binary_search(marked, p) != blended; });
+    return held;
 }
 
 std::vector<int64_t> CachePools::unblended(int64_t layer, int64_t kv_head,

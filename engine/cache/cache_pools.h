@@ -37,9 +37,9 @@ public:
     void truncate(int64_t new_length);
 
     // --- blended entries: they hold what others were, so no splice writes them ---
-    /// Held positions of [first_pos, first_pos + n) that are blended, or those that are not.
-    [[nodiscard]] std::vector<int64_t> held_in(int64_t layer, int64_t kv_head, int64_t first_pos, int64_t n,
-                                               bool blended) const;
+    /// Those of `positions` that are held, and blended or not.
+    [[nodiscard]] std::vector<int64_t> held_of(int64_t layer, int64_t kv_head,
+                                               std::span<const int64_t> positions, bool blended) const;
     /// Those of `positions` that are not blended.
     [[nodiscard]] std::vector<int64_t> unblended(int64_t layer, int64_t kv_head,
                                                  std::span<const int64_t> positions) const;

@@ -198,11 +198,13 @@ at::Tensor CodedPool::read(int64_t kv_head, std::span<const int64_t> positions) 
     return at::stack({half_rows(head(kv_head), 0, positions), half_rows(head(kv_head), 1, positions)});
 }
 
-void CodedPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
+void CodedPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows,
+                          EntryHalves halves) {
     if (positions.empty()) return;
     RL_ASSERT(rows.dim() == 3 && rows.size(0) == 2 && rows.size(1) == std::ssize(positions));
     Head& of = head(kv_head);
     for (size_t half = 0; half < 2; ++half) {
+        if (!(half == 0 ? halves.keys : halves.values)) continue;
         Half& into = of.halves[half];
         const at::Tensor content = host_floats(rows[static_cast<int64_t>(half)]);
         const float* const from = content.const_data_ptr<float>();

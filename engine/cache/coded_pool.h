@@ -25,7 +25,8 @@ public:
     void erase(int64_t kv_head, std::span<const int64_t> positions) override;
     void insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) override;
     [[nodiscard]] at::Tensor read(int64_t kv_head, std::span<const int64_t> positions) const override;
-    void overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) override;
+    void overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows,
+                   EntryHalves halves) override;
     void encode(int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
                 std::shared_ptr<const EntryCodec> codec) override;
 

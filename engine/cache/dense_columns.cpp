@@ -7,6 +7,8 @@
 #include "kernels/execution/isa.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index.h>
+#include <ATen/ops/index_put.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
@@ -64,7 +66,58 @@ kernels::ColumnDistance finish_distance(std::span<const float> sums, size_t whic
     return result;
 }
 
+/// [layers * kv_heads, capacity, head_dim], by head number and column.
+class Places {
+public:
+    Places(std::span<const int64_t> heads, std::span<const int64_t> columns)
+        : m_heads(at::tensor(c10::ArrayRef<int64_t>(heads.data(), heads.size()), at::kLong).unsqueeze(1))
+        , m_columns(at::tensor(c10::ArrayRef<int64_t>(columns.data(), columns.size()), at::kLong)) {}
+
+    /// [heads, columns, head_dim]; a copy.
+    [[nodiscard]] at::Tensor read(const at::Tensor& storage) const {
+        return at::index(by_head(storage), on(storage));
+    }
+    void write(const at::Tensor& storage, const at::Tensor& rows) const {
+        at::Tensor target = by_head(storage);
+        at::index_put_(target, on(storage), rows.to(storage.device()));
+    }
+
+private:
+    [[nodiscard]] static at::Tensor by_head(const at::Tensor& storage) {
+        return storage.view({storage.size(0) * storage.size(1), storage.size(2), storage.size(3)});
+    }
+    [[nodiscard]] c10::List<std::optional<at::Tensor>> on(const at::Tensor& storage) const {
+        c10::List<std::optional<at::Tensor>> places;
+        places.push_back(m_heads.to(storage.device()));
+        places.push_back(m_columns.to(storage.device()));
+        return places;
+    }
+    at::Tensor m_heads, m_columns;
+};
+
+/// Numbers of entries as the kernels take them.
+struct Listed {
+    std::vector<int32_t> columns; ///< from the first position on
+    std::vector<uint16_t> heads;
+    kernels::SelectedColumns which;
+
+    Listed(std::span<const int64_t> positions, std::span<const int64_t> of_heads, EntryHalves halves) {
+        for (const int64_t position : positions)
+            columns.push_back(static_cast<int32_t>(position - positions.front()));
+        for (const int64_t head : of_heads)
+            heads.push_back(static_cast<uint16_t>(head));
+        which = {columns, heads, halves.keys, halves.values};
+    }
+};
+
 } // namespace
+
+int64_t KeptEntries::bytes() const {
+    if (by_device != nullptr)
+        return by_device->bytes() + std::ssize(heads) * static_cast<int64_t>(sizeof(int64_t));
+    return static_cast<int64_t>((k.defined() ? k.nbytes() : 0) + (v.defined() ? v.nbytes() : 0)) +
+           std::ssize(heads) * static_cast<int64_t>(sizeof(int64_t));
+}
 
 int64_t KeptColumns::bytes() const {
     if (by_device != nullptr) return by_device->bytes();
@@ -147,6 +200,52 @@ KeptColumns DenseColumns::replace(int64_t first_pos, int64_t n, const DenseColum
     kept.v = values(first_pos, n).to(at::kCPU).clone(at::MemoryFormat::Contiguous);
     overwrite(first_pos, other.keys(first_pos, n), other.values(first_pos, n));
     return kept;
+}
+
+KeptEntries DenseColumns::replace(const EntrySelection& selection, const DenseColumns& other) {
+    KeptEntries kept;
+    kept.heads = selection.head_numbers();
+    kept.halves = selection.halves;
+    const Places places(kept.heads, selection.positions);
+    if (by_kernels() && kept.heads.back() <= std::numeric_limits<uint16_t>::max()) {
+        const at::Device device = m_k.device();
+        const kernels::OnDevice on_device(device);
+        const Listed listed(selection.positions, kept.heads, kept.halves);
+        const int64_t first = selection.positions.front(), n = std::ssize(selection.positions);
+        const bool packed = other.m_k.device() != device; // only what is written crosses
+        at::Tensor k, v;
+        if (packed && kept.halves.keys) k = places.read(other.m_k).to(device);
+        if (packed && kept.halves.values) v = places.read(other.m_v).to(device);
+        const kernels::DeviceColumns from =
+            packed ? kernels::DeviceColumns{k.defined() ? k.data_ptr() : nullptr,
+                                            v.defined() ? v.data_ptr() : nullptr, n, 0}
+                   : kernels::DeviceColumns{other.m_k.data_ptr(), other.m_v.data_ptr(), other.m_k.size(2),
+                                            first};
+        kept.by_device = m_work->splice({m_k.data_ptr(), m_v.data_ptr(), m_k.size(2), first}, from, packed,
+                                        listed.which, kernels::current_stream(device));
+        return kept;
+    }
+    const auto replaced = [&](const at::Tensor& own, const at::Tensor& others) {
+        const at::Tensor before = places.read(own).cpu();
+        places.write(own, places.read(others));
+        return before;
+    };
+    if (selection.halves.keys) kept.k = replaced(m_k, other.m_k);
+    if (selection.halves.values) kept.v = replaced(m_v, other.m_v);
+    return kept;
+}
+
+void DenseColumns::put_back(std::span<const int64_t> positions, const KeptEntries& kept) {
+    if (kept.by_device != nullptr) { // the kernel set may be another one by now
+        const kernels::OnDevice on_device(m_k.device());
+        const Listed listed(positions, kept.heads, kept.halves);
+        m_work->restore({m_k.data_ptr(), m_v.data_ptr(), m_k.size(2), positions.front()}, *kept.by_device,
+                        listed.which, kernels::current_stream(m_k.device()));
+        return;
+    }
+    const Places places(kept.heads, positions);
+    if (kept.k.defined()) places.write(m_k, kept.k);
+    if (kept.v.defined()) places.write(m_v, kept.v);
 }
 
 void DenseColumns::put_back(int64_t first_pos, int64_t n, const KeptColumns& kept) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/base/entry_selection.h"
 #include "kernels/decode/device_cache_work.h"
 #include "kernels/ops/column_distance.h"
 
@@ -17,6 +18,17 @@ struct KeptColumns {
     at::Tensor k, v; ///< [layers, kv_heads, n, head_dim] on the CPU, cache dtype
     std::shared_ptr<const kernels::SavedColumns> by_device; ///< instead of them, where kernels wrote them
     [[nodiscard]] bool empty() const { return !k.defined() && by_device == nullptr; }
+    [[nodiscard]] int64_t bytes() const;
+};
+
+/// Some entries as they stood before a change, on the host. Nobody writes into them, so copies share them.
+struct KeptEntries {
+    std::vector<int64_t> heads; ///< layer * kv_heads + head, ascending
+    EntryHalves halves;         ///< that changed
+    at::Tensor k,
+        v; ///< [heads, positions, head_dim] on the CPU, cache dtype; undefined where that half did not change
+    std::shared_ptr<const kernels::SavedColumns> by_device; ///< instead of them, where kernels wrote them
+    [[nodiscard]] bool empty() const { return !k.defined() && !v.defined() && by_device == nullptr; }
     [[nodiscard]] int64_t bytes() const;
 };
 
@@ -58,8 +70,12 @@ public:
     /// Columns [first_pos, first_pos + n), n <= most_replaced(), become those of `other`, bit for bit. \return what stood there
     [[nodiscard]] KeptColumns replace(int64_t first_pos, int64_t n, const DenseColumns& other);
     [[nodiscard]] int64_t most_replaced() const; ///< at a time
+    /// The same of a selection of entries, at most most_replaced() positions.
+    [[nodiscard]] KeptEntries replace(const EntrySelection& selection, const DenseColumns& other);
     /// The first n of what replace() gave stand at first_pos again.
     void put_back(int64_t first_pos, int64_t n, const KeptColumns& kept);
+    /// What replace() gave of the first of its positions stands there again.
+    void put_back(std::span<const int64_t> positions, const KeptEntries& kept);
     /// Columns [first_pos, first_pos + n) against those of `other`, which is the teacher's (kernels/ops/column_distance.h). Waits for the
     /// device.
     [[nodiscard]] ColumnDistances distances(const DenseColumns& other, int64_t first_pos, int64_t n) const;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/base/entry_selection.h"
 #include "engine/policies/entry_codec.h"
 #include "kernels/ops/attention.h"
 
@@ -63,8 +64,9 @@ public:
     virtual void insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) = 0;
     /// The entries at these positions, all held (asserted), decoded: [2, n, head_dim], K then V, on the host. A copy.
     [[nodiscard]] virtual at::Tensor read(int64_t kv_head, std::span<const int64_t> positions) const = 0;
-    /// Writes entries that are held (asserted); what is encoded is encoded again. rows: as of read(), any device.
-    virtual void overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) = 0;
+    /// Writes halves of entries that are held (asserted); what is encoded is encoded again. rows: as of read(), any device.
+    virtual void overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows,
+                           EntryHalves halves) = 0;
     /// Stores one half of entries that are held, none of it encoded (asserted), as one block.
     virtual void encode(int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
                         std::shared_ptr<const EntryCodec> codec);

@@ -64,7 +64,7 @@ void EventTeller::tell(CacheChange change, int64_t layer, int64_t kv_head, std::
     event.positions = ranges_of(positions);
     event.origin = origin;
     event.refresh_id = refresh;
-    event.bytes = {m_layer_bytes(layer)};
+    event.bytes = layer < 0 ? bytes_of_all() : std::vector{m_layer_bytes(layer)};
     m_listener(std::move(event));
 }
 

@@ -26,7 +26,7 @@ public:
 
     /// Positions [first_pos, first_pos + n) of all layers; nothing is told of none.
     void tell(CacheChange change, int64_t first_pos, int64_t n, Origin origin, int32_t refresh = -1) const;
-    /// Positions of one KV head, ascending, at least one.
+    /// Positions of one KV head, or of all of a layer or of all layers (-1); ascending, at least one.
     void tell(CacheChange change, int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
               Origin origin, int32_t refresh) const;
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace refreshlab {
@@ -40,6 +41,33 @@ void KvCache::Impl::undo(const ReplacedEntries& old) {
     pools.unblend(old.layer, old.kv_head, old.blended);
 }
 
+ReplacedSelection KvCache::Impl::replaced_by(std::span<const int64_t> positions) const {
+    ReplacedSelection old;
+    for (const int64_t position : positions) {
+        old.positions.push_back(position);
+        old.origins.push_back(origins[static_cast<size_t>(position)]);
+        old.refresh_ids.push_back(refresh_ids[static_cast<size_t>(position)]);
+    }
+    return old;
+}
+
+void KvCache::Impl::check_teacher([[maybe_unused]] const KvCache& student, const KvCache& teacher,
+                                  int64_t end) const {
+    RL_ASSERT(end <= length && end <= teacher.length());
+    RL_ASSERT(&teacher != &student && !teacher.m_impl->pooled());
+    RL_ASSERT(teacher.num_layers() == layers && teacher.num_kv_heads() == kv_heads);
+    // Another dtype would mean rounding, and a spliced column must be the teacher's bit for bit.
+    RL_ASSERT(teacher.head_dim() == head_dim && teacher.dtype() == dtype);
+}
+
+void KvCache::Impl::undo(const ReplacedSelection& old) {
+    if (!old.kept.empty()) dense.put_back(old.positions, old.kept);
+    for (size_t i = 0; i < old.positions.size(); ++i) {
+        origins[static_cast<size_t>(old.positions[i])] = old.origins[i];
+        refresh_ids[static_cast<size_t>(old.positions[i])] = old.refresh_ids[i];
+    }
+}
+
 void KvCache::Impl::splice_dense(const DenseColumns& teacher, int64_t first_pos, int64_t n, int64_t step) {
     for (const int64_t end = first_pos + n; first_pos < end;) {
         const int64_t count = std::min(end - first_pos, dense.most_replaced());
@@ -48,28 +76,67 @@ void KvCache::Impl::splice_dense(const DenseColumns& teacher, int64_t first_pos,
     }
 }
 
-void KvCache::Impl::splice_held(const KvCache& teacher, int64_t first_pos, int64_t n, int64_t step) {
-    for (int64_t layer = 0; layer < layers; ++layer) {
-        for (int64_t head = 0; head < kv_heads; ++head) {
-            const std::vector<int64_t> positions = pools.held_in(layer, head, first_pos, n, false);
-            if (positions.empty()) continue;
-            journal_entries(step, layer, head, positions);
-            const at::Tensor index = at::tensor(positions, at::kLong).to(teacher.device());
-            pools[layer].overwrite(head, positions,
-                                   at::stack({teacher.keys(layer)[head].index_select(0, index),
-                                              teacher.values(layer)[head].index_select(0, index)}));
-        }
+int64_t KvCache::Impl::splice_selected(const DenseColumns& teacher, const EntrySelection& selection,
+                                       int64_t step) {
+    const std::span<const int64_t> positions(selection.positions);
+    const auto most = static_cast<size_t>(dense.most_replaced());
+    int64_t entries = 0;
+    for (size_t first = 0; first < positions.size(); first += most) {
+        const auto some = positions.subspan(first, std::min(most, positions.size() - first));
+        ReplacedSelection old = replaced_by(some);
+        old.kept = dense.replace({{some.begin(), some.end()}, selection.heads, selection.halves}, teacher);
+        entries += std::ssize(some) * std::ssize(old.kept.heads) * selection.halves.count();
+        journal.add(step, std::move(old));
     }
+    return entries;
 }
 
-void KvCache::Impl::tell_left_alone(int64_t first_pos, int64_t n, int32_t refresh) const {
-    if (!events.listened_to() || !pooled()) return;
-    for (int64_t layer = 0; layer < layers; ++layer) {
-        for (int64_t head = 0; head < kv_heads; ++head) {
-            const std::vector<int64_t> positions = pools.held_in(layer, head, first_pos, n, true);
-            if (positions.empty()) continue;
-            events.tell(CacheChange::skipped, layer, head, positions, Origin::skipped, refresh);
+int64_t KvCache::Impl::splice_held(const KvCache& teacher, const EntrySelection& selection, int64_t step) {
+    journal.add(step, replaced_by(selection.positions));
+    int64_t entries = 0;
+    for (const int64_t number : selection.head_numbers()) {
+        const int64_t layer = number / kv_heads, head = number % kv_heads;
+        const std::vector<int64_t> positions = pools.held_of(layer, head, selection.positions, false);
+        if (positions.empty()) continue;
+        journal_entries(step, layer, head, positions);
+        const at::Tensor index = at::tensor(positions, at::kLong).to(teacher.device());
+        pools[layer].overwrite(head, positions,
+                               at::stack({teacher.keys(layer)[head].index_select(0, index),
+                                          teacher.values(layer)[head].index_select(0, index)}),
+                               selection.halves);
+        entries += std::ssize(positions) * selection.halves.count();
+    }
+    return entries;
+}
+
+void KvCache::Impl::tell_spliced(const EntrySelection& selection, int32_t refresh) const {
+    if (!events.listened_to()) return;
+    const auto tell = [&](int64_t layer, int64_t head, bool spliced) {
+        events.tell(spliced ? CacheChange::spliced : CacheChange::skipped, layer, head, selection.positions,
+                    spliced ? selection.entry_origin() : Origin::skipped, refresh);
+    };
+    if (selection.all_heads()) {
+        tell(-1, -1, true);
+    } else {
+        for (int64_t layer = 0; layer < layers; ++layer) {
+            const auto of_layer =
+                std::span(selection.heads)
+                    .subspan(static_cast<size_t>(layer * kv_heads), static_cast<size_t>(kv_heads));
+            if (std::ranges::count(of_layer, of_layer[0]) == kv_heads) {
+                tell(layer, -1, of_layer[0] != 0);
+                continue;
+            }
+            for (int64_t head = 0; head < kv_heads; ++head)
+                tell(layer, head, of_layer[static_cast<size_t>(head)] != 0);
         }
+    }
+    if (!pooled()) return;
+    for (const int64_t number : selection.head_numbers()) { // entries that hold what others were
+        const std::vector<int64_t> positions =
+            pools.held_of(number / kv_heads, number % kv_heads, selection.positions, true);
+        if (!positions.empty())
+            events.tell(CacheChange::skipped, number / kv_heads, number % kv_heads, positions,
+                        Origin::skipped, refresh);
     }
 }
 
@@ -208,25 +275,39 @@ void KvCache::commit(int64_t n, Origin origin) {
     m_impl->events.tell_edits();
 }
 
-void KvCache::splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32_t refresh, int64_t step) {
+int64_t KvCache::splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32_t refresh, int64_t step) {
     const c10::InferenceMode guard;
     RL_ASSERT(first_pos >= 0 && n >= 0);
-    RL_ASSERT(first_pos + n <= length() && first_pos + n <= teacher.length());
-    RL_ASSERT(&teacher != this);
-    RL_ASSERT(teacher.num_layers() == num_layers() && teacher.num_kv_heads() == num_kv_heads());
-    // Another dtype would mean rounding, and a spliced column must be the teacher's bit for bit.
-    RL_ASSERT(teacher.head_dim() == head_dim() && teacher.dtype() == dtype());
-    if (n == 0) return;
-    RL_ASSERT(!teacher.m_impl->pooled());
     if (m_impl->pooled()) {
-        m_impl->journal_columns(step, first_pos, n);
-        m_impl->splice_held(teacher, first_pos, n, step);
-    } else {
-        m_impl->splice_dense(teacher.m_impl->dense, first_pos, n, step);
+        EntrySelection all;
+        all.positions.resize(static_cast<size_t>(n));
+        std::iota(all.positions.begin(), all.positions.end(), first_pos);
+        all.heads.assign(static_cast<size_t>(num_layers() * num_kv_heads()), 1);
+        return splice(teacher, all, refresh, step);
     }
+    m_impl->check_teacher(*this, teacher, first_pos + n);
+    if (n == 0) return 0;
+    m_impl->splice_dense(teacher.m_impl->dense, first_pos, n, step);
     m_impl->set_origin(first_pos, n, Origin::teacher_refresh, refresh);
     m_impl->events.tell(CacheChange::spliced, first_pos, n, Origin::teacher_refresh, refresh);
-    m_impl->tell_left_alone(first_pos, n, refresh);
+    return 2 * num_layers() * num_kv_heads() * n * m_impl->half_entry_bytes();
+}
+
+int64_t KvCache::splice(const KvCache& teacher, const EntrySelection& selection, int32_t refresh,
+                        int64_t step) {
+    const c10::InferenceMode guard;
+    RL_ASSERT(std::ssize(selection.heads) == num_layers() * num_kv_heads() && selection.halves.count() > 0);
+    if (selection.positions.empty()) return 0;
+    RL_ASSERT(selection.positions.front() >= 0 && std::ranges::is_sorted(selection.positions));
+    m_impl->check_teacher(*this, teacher, selection.positions.back() + 1);
+    if (selection.head_numbers().empty()) return 0;
+    const int64_t entries = m_impl->pooled()
+                                ? m_impl->splice_held(teacher, selection, step)
+                                : m_impl->splice_selected(teacher.m_impl->dense, selection, step);
+    for (const int64_t position : selection.positions)
+        m_impl->set_origin(position, 1, selection.position_origin(), refresh);
+    m_impl->tell_spliced(selection, refresh);
+    return entries * m_impl->half_entry_bytes();
 }
 
 void KvCache::mark_skipped(int64_t first_pos, int64_t n, int32_t refresh, int64_t step) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/base/entry_selection.h"
 #include "engine/cache/cache_layout.h"
 #include "engine/cache/entry_pool.h"
 #include "engine/cache/pool_lists.h"
@@ -87,9 +88,12 @@ public:
     /// far as they are still held: what was evicted stays evicted (reference/cache_policies.md, section 12). Origin teacher_refresh, refresh id `refresh`. Old columns go to the undo journal first, marked with `step`.
     /// Copies bits; devices may differ; on a GPU the host waits for nothing. first_pos + n <= length() and <= teacher.length(); `step` is never below that of
     /// an entry still in the journal                                                                     (asserted)
-    /// Cost: one pass over 2 * layers * kv_heads * n * head_dim elements.
-    void splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32_t refresh, int64_t step);
-    /// Marks [first_pos, first_pos + n), student-made, as passed over by a windowed splice (journalled as well).
+    /// Cost: one pass over 2 * layers * kv_heads * n * head_dim elements. \return bytes of the entries that were written, as the teacher stores them
+    int64_t splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32_t refresh, int64_t step);
+    /// The same of a selection: what it leaves out of its positions stays as it is and is told as skipped. Their origin is
+    /// EntrySelection::position_origin(). No position, or no KV head: nothing happens.
+    int64_t splice(const KvCache& teacher, const EntrySelection& selection, int32_t refresh, int64_t step);
+    /// Marks [first_pos, first_pos + n), student-made, as passed over by a splice (journalled as well).
     void mark_skipped(int64_t first_pos, int64_t n, int32_t refresh, int64_t step);
     /// Copies columns [0, n) of `other` into an empty cache, with their origins (the hand-over of OverFill).
     void adopt_prefix(const KvCache& other, int64_t n);
@@ -137,6 +141,7 @@ public:
     /// columns are again those that step `step` left behind, bit for bit.
     void rewind(int64_t step, int64_t new_length);
 
+    /// Of a position as a whole: what a selective splice wrote of it in some layers and KV heads is teacher_partly; the events say which.
     [[nodiscard]] Origin origin(int64_t position) const;
     [[nodiscard]] std::span<const Origin> origins() const;      ///< [length()]
     [[nodiscard]] std::span<const int32_t> refresh_ids() const; ///< [length()], -1 = never spliced

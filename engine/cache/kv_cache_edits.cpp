@@ -44,7 +44,7 @@ void KvCache::overwrite(int64_t layer, int64_t kv_head, std::span<const int64_t>
     const c10::InferenceMode guard;
     RL_ASSERT(m_impl->pooled());
     m_impl->journal_entries(step, layer, kv_head, positions);
-    m_impl->pools[layer].overwrite(kv_head, positions, rows);
+    m_impl->pools[layer].overwrite(kv_head, positions, rows, {});
 }
 void KvCache::merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                          const at::Tensor& rows, int64_t step) {
@@ -53,7 +53,7 @@ void KvCache::merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t
     CachePools& pools = m_impl->pools;
     m_impl->journal_entries(step, layer, kv_head, positions, pools.unblended(layer, kv_head, positions));
     pools.blend(layer, kv_head, positions);
-    pools[layer].overwrite(kv_head, positions, rows);
+    pools[layer].overwrite(kv_head, positions, rows, {});
 }
 
 void KvCache::encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,

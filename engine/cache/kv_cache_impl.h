@@ -50,6 +50,7 @@ struct KvCache::Impl {
     void journal_columns(int64_t step, int64_t first_pos, int64_t n, KeptColumns kept = {});
     /// The teacher's columns in place of those of a dense cache, which go to the journal.
     void splice_dense(const DenseColumns& teacher, int64_t first_pos, int64_t n, int64_t step);
+    void tell_spliced(const EntrySelection& selection, int32_t refresh) const;
     /// \param blended  those of `positions` that no splice may write after the change, and could before
     void journal_entries(int64_t step, int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                          std::vector<int64_t> blended = {});
@@ -58,10 +59,18 @@ struct KvCache::Impl {
                         SavedEntries saved, std::vector<int64_t> blended = {});
     void undo(const ReplacedColumns& old);
     void undo(const ReplacedEntries& old);
-    /// The teacher's columns over those that are held and hold nothing of others.
-    void splice_held(const KvCache& teacher, int64_t first_pos, int64_t n, int64_t step);
-    /// The entries that a splice leaves alone are told as skipped.
-    void tell_left_alone(int64_t first_pos, int64_t n, int32_t refresh) const;
+    void undo(const ReplacedSelection& old);
+    /// What is known of these positions, for the journal.
+    [[nodiscard]] ReplacedSelection replaced_by(std::span<const int64_t> positions) const;
+    /// That `teacher` can be spliced up to `end`; asserted.
+    void check_teacher(const KvCache& student, const KvCache& teacher, int64_t end) const;
+    /// The teacher's entries over those of a dense cache. \return how many, of one half each; so do the next ones
+    int64_t splice_selected(const DenseColumns& teacher, const EntrySelection& selection, int64_t step);
+    /// Over those of a pooled one that are held and hold nothing of others.
+    int64_t splice_held(const KvCache& teacher, const EntrySelection& selection, int64_t step);
+    [[nodiscard]] int64_t half_entry_bytes() const {
+        return head_dim * static_cast<int64_t>(c10::elementSize(dtype));
+    }
 };
 
 } // namespace refreshlab

@@ -205,7 +205,7 @@ void LayerPool::insert(int64_t kv_head, std::span<const int64_t> positions, cons
                             head.positions.end());
     merged.slots.insert(merged.slots.end(), head.slots.begin() + static_cast<int64_t>(old), head.slots.end());
     head = std::move(merged);
-    overwrite(kv_head, positions, rows);
+    overwrite(kv_head, positions, rows, {});
     refresh_lists();
 }
 
@@ -228,13 +228,14 @@ at::Tensor LayerPool::read(int64_t kv_head, std::span<const int64_t> positions) 
     return rows;
 }
 
-void LayerPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
+void LayerPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows,
+                          EntryHalves halves) {
     if (positions.empty()) return;
     RL_ASSERT(rows.dim() == 3 && rows.size(0) == 2 && rows.size(1) == std::ssize(positions));
     const std::vector<int64_t> at = columns(kv_head, positions);
     const at::Tensor index = index_of(at, m_k.device());
-    m_k.index_copy_(0, index, rows[0].to(m_k.options()));
-    m_v.index_copy_(0, index, rows[1].to(m_v.options()));
+    if (halves.keys) m_k.index_copy_(0, index, rows[0].to(m_k.options()));
+    if (halves.values) m_v.index_copy_(0, index, rows[1].to(m_v.options()));
 }
 
 std::span<const int64_t> LayerPool::positions(int64_t kv_head) const {
@@ -249,7 +250,7 @@ SavedEntries LayerPool::save(int64_t kv_head, std::span<const int64_t> positions
 void LayerPool::restore(int64_t kv_head, std::span<const int64_t> positions, const SavedEntries& saved) {
     if (positions.empty()) return;
     if (std::ranges::binary_search(this->positions(kv_head), positions.front())) {
-        overwrite(kv_head, positions, saved.rows);
+        overwrite(kv_head, positions, saved.rows, {});
     } else {
         insert(kv_head, positions, saved.rows);
     }

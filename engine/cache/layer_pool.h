@@ -29,7 +29,8 @@ public:
     [[nodiscard]] SavedEntries take_out(int64_t kv_head, std::span<const int64_t> positions) override;
     void insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) override;
     [[nodiscard]] at::Tensor read(int64_t kv_head, std::span<const int64_t> positions) const override;
-    void overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) override;
+    void overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows,
+                   EntryHalves halves) override;
 
     [[nodiscard]] SavedEntries save(int64_t kv_head, std::span<const int64_t> positions) const override;
     void restore(int64_t kv_head, std::span<const int64_t> positions, const SavedEntries& saved) override;

@@ -20,6 +20,9 @@ int64_t size_of(const ReplacedColumns& columns) {
 int64_t size_of(const ReplacedEntries& entries) {
     return std::ssize(entries.positions);
 }
+int64_t size_of(const ReplacedSelection& selection) {
+    return std::ssize(selection.positions);
+}
 
 /// Leaves what concerns positions < new_length; its tensors stay where that is nothing.
 void keep_below(ReplacedColumns& columns, int64_t new_length) {
@@ -40,8 +43,23 @@ void keep_below(ReplacedEntries& entries, int64_t new_length) {
     if (n > 0 && entries.saved.rows.defined()) entries.saved.rows = first_of(entries.saved.rows, 1, n);
 }
 
+void keep_below(ReplacedSelection& selection, int64_t new_length) {
+    const int64_t n = std::ranges::lower_bound(selection.positions, new_length) - selection.positions.begin();
+    if (n == size_of(selection)) return;
+    selection.positions.resize(static_cast<size_t>(n));
+    selection.origins.resize(static_cast<size_t>(n));
+    selection.refresh_ids.resize(static_cast<size_t>(n));
+    for (at::Tensor* half : {&selection.kept.k, &selection.kept.v})
+        if (n > 0 && half->defined()) *half = first_of(*half, 1, n);
+}
+
 int64_t host_bytes(const ReplacedColumns& columns) {
     return size_of(columns) * static_cast<int64_t>(sizeof(Origin) + sizeof(int32_t)) + columns.kept.bytes();
+}
+
+int64_t host_bytes(const ReplacedSelection& selection) {
+    return size_of(selection) * static_cast<int64_t>(sizeof(int64_t) + sizeof(Origin) + sizeof(int32_t)) +
+           selection.kept.bytes();
 }
 
 int64_t host_bytes(const ReplacedEntries& entries) {
@@ -55,7 +73,7 @@ int64_t host_bytes(const ReplacedEntries& entries) {
 
 } // namespace
 
-void UndoJournal::add(int64_t step, std::variant<ReplacedColumns, ReplacedEntries> replaced) {
+void UndoJournal::add(int64_t step, Replaced replaced) {
     RL_ASSERT(m_entries.empty() || step >= m_entries.back().step);
     m_entries.push_back({step, std::move(replaced)});
 }

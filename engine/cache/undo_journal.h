@@ -18,6 +18,14 @@ struct ReplacedColumns {
     std::vector<int32_t> refresh_ids; ///< [n]
 };
 
+/// A selection of entries of a dense cache, and what their positions were known as, before a change.
+struct ReplacedSelection {
+    std::vector<int64_t> positions;   ///< ascending
+    KeptEntries kept;                 ///< of `positions`; empty where the entries are journalled apart
+    std::vector<Origin> origins;      ///< [n]
+    std::vector<int32_t> refresh_ids; ///< [n]
+};
+
 /// Entries of one KV head as they stood before a change; they may be held no more after it.
 struct ReplacedEntries {
     int64_t layer = 0, kv_head = 0;
@@ -26,10 +34,12 @@ struct ReplacedEntries {
     std::vector<int64_t> blended;   ///< those of them that a splice could write before, and not after
 };
 
+using Replaced = std::variant<ReplacedColumns, ReplacedEntries, ReplacedSelection>;
+
 /// What one change replaced, and the step that made it. Nobody writes into what it keeps, so copies share it.
 struct JournalEntry {
     int64_t step = 0;
-    std::variant<ReplacedColumns, ReplacedEntries> replaced;
+    Replaced replaced;
 };
 
 /// What the changes of a cache have replaced, in their order, each marked with the step that made it. It keeps and hands out; its
@@ -39,7 +49,7 @@ struct JournalEntry {
 class UndoJournal {
 public:
     /// \param step  not below that of an entry that is still here (asserted)
-    void add(int64_t step, std::variant<ReplacedColumns, ReplacedEntries> replaced);
+    void add(int64_t step, Replaced replaced);
     /// The newest entry where its step is > `step`, else null. Valid until the next change.
     [[nodiscard]] const JournalEntry* newest_after(int64_t step) const;
     void drop_newest(); ///< there is one (asserted)

@@ -241,6 +241,69 @@ void add_verification(std::vector<ParameterEntry>& table) {
         [](auto& c) -> auto& { return c.policy.verify.splice; }));
 }
 
+/// What a refresh writes (engine/refresh/scope.h).
+void add_scope(std::vector<ParameterEntry>& table) {
+    const auto of_policy = [&table](ParameterEntry entry) {
+        entry.parameter.of_policy = true;
+        table.push_back(std::move(entry));
+    };
+    const auto text = [&](Parameter parameter, std::string_view form, auto field, auto from_text) {
+        ParameterEntry entry;
+        entry.parameter = std::move(parameter);
+        entry.parameter.kind = Kind::text;
+        entry.parameter.form = form;
+        entry.reads = [from_text](std::string_view given) { return from_text(given).has_value(); };
+        entry.get = [field](const RunConfig& c) -> std::optional<std::string> { return to_text(field(c)); };
+        entry.set = [field, from_text](RunConfig& c, const ParameterValue& v) {
+            field(c) = *from_text(v.text);
+        };
+        of_policy(std::move(entry));
+    };
+    text(
+        integer(
+            "refresh.layers", "Layers", "",
+            "Layers whose entries a refresh takes over from the teacher; in the others the student's stay.",
+            0, scope_limits::index, 0, 64),
+        layers_form, [](auto& c) -> auto& { return c.policy.scope.layers; }, layers_from_text);
+    text(
+        integer("refresh.kv_heads", "KV heads", "",
+                "KV heads whose entries a refresh takes over; 10-12:0 is head 0 of layers 10 to 12.", 0,
+                scope_limits::index, 0, 64),
+        heads_form, [](auto& c) -> auto& { return c.policy.scope.kv_heads; }, heads_from_text);
+    ParameterEntry parts;
+    parts.parameter =
+        choice("refresh.parts", "Keys, values", "What of an entry a refresh takes over.",
+               {to_string(ScopeParts::both), to_string(ScopeParts::keys), to_string(ScopeParts::values)});
+    parts.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return std::string(to_string(c.policy.scope.parts));
+    };
+    parts.set = [](RunConfig& c, const ParameterValue& v) {
+        c.policy.scope.parts = static_cast<ScopeParts>(v.choice);
+    };
+    of_policy(std::move(parts));
+    ParameterEntry positions;
+    positions.parameter = choice("refresh.positions", "Positions",
+                                 "Which positions of delta a refresh writes: all, or refresh.count of them: "
+                                 "the newest, those with the most "
+                                 "drift, those that the student attended to most, or by the product of the "
+                                 "two. The others stay the student's.",
+                                 {to_string(ScopePositions::all), to_string(ScopePositions::newest),
+                                  to_string(ScopePositions::drift), to_string(ScopePositions::attention),
+                                  to_string(ScopePositions::drift_attention)});
+    positions.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return std::string(to_string(c.policy.scope.positions));
+    };
+    positions.set = [](RunConfig& c, const ParameterValue& v) {
+        c.policy.scope.positions = static_cast<ScopePositions>(v.choice);
+    };
+    of_policy(std::move(positions));
+    of_policy(plain(
+        integer("refresh.count", "Positions written", "tokens",
+                "How many positions a refresh writes, where refresh.positions is not all.", 0,
+                scope_limits::count, 0, 256),
+        [](auto& c) -> auto& { return c.policy.scope.count; }));
+}
+
 void add_policy(std::vector<ParameterEntry>& table) {
     ParameterEntry on_fire;
     on_fire.parameter = choice(
@@ -302,6 +365,7 @@ void add_policy(std::vector<ParameterEntry>& table) {
         [](auto& c) -> auto& { return c.policy.lag; });
     lag.parameter.of_policy = true;
     table.push_back(std::move(lag));
+    add_scope(table);
     table.push_back(limit(
         integer("budget.refreshes", "Budget", "refreshes",
                 "At most so many automatic refreshes within budget.per_tokens; none = unlimited.", 0,

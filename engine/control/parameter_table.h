@@ -18,6 +18,7 @@ struct ParameterValue {
     bool flag = false;         ///< boolean
     size_t choice = 0;         ///< index in Parameter::choices
     std::vector<int64_t> list; ///< ascending
+    std::string_view text;     ///< text, as it was given
 };
 
 /// A parameter and how it is read from and written to a configuration.
@@ -31,6 +32,8 @@ struct ParameterEntry {
     std::function<std::optional<std::string>(const RunConfig&)>
         get; ///< nothing: the configuration has no such thing
     std::function<void(RunConfig&, const ParameterValue&)> set; ///< only called when get gives something
+    /// Of Kind::text: whether it has the form of the parameter. set() is called with such a text alone.
+    std::function<bool(std::string_view)> reads{};
 };
 
 /// In the order of the list; never moves.

@@ -39,6 +39,7 @@ std::string quoted(std::string_view value) {
 std::string range_text(const Parameter& p) {
     if (p.kind == Parameter::Kind::boolean) return "true or false";
     if (p.kind == Parameter::Kind::choice) return fmt::format("one of {}", fmt::join(p.choices, ", "));
+    if (p.kind == Parameter::Kind::text) return std::string(p.form);
     if (p.kind == Parameter::Kind::list)
         return fmt::format("ascending whole numbers from {} to {} with commas, or {}", p.min, p.max,
                            p.choices.front());
@@ -61,7 +62,8 @@ std::optional<std::vector<int64_t>> parsed_list(const Parameter& p, std::string_
     }
 }
 
-ParameterValue parse_value(const Parameter& p, std::string_view text) {
+ParameterValue parse_value(const ParameterEntry& entry, std::string_view text) {
+    const Parameter& p = entry.parameter;
     const auto refuse = [&](const std::string& problem) {
         throw Error("setting", std::string(p.key), quoted(text) + " " + problem, range_text(p));
     };
@@ -82,6 +84,10 @@ ParameterValue parse_value(const Parameter& p, std::string_view text) {
         value.choice = static_cast<size_t>(it - p.choices.begin());
         break;
     }
+    case Parameter::Kind::text:
+        if (!entry.reads(text)) refuse("is no such text");
+        value.text = text;
+        break;
     case Parameter::Kind::list: {
         if (text == p.choices.front()) break;
         auto list = parsed_list(p, text);
@@ -160,7 +166,7 @@ void set_parameter(RunConfig& config, std::string_view key, std::string_view val
     const ParameterEntry* entry = find_entry(name);
     if (entry == nullptr)
         throw Error("setting", std::string(name), "there is no such parameter", parameter_hint(name));
-    const ParameterValue parsed_value = parse_value(entry->parameter, trimmed(value));
+    const ParameterValue parsed_value = parse_value(*entry, trimmed(value));
     if (!entry->get(config) && entry->why_absent)
         throw Error("setting", std::string(name), entry->why_absent(config));
     if (!entry->get(config)) {

@@ -18,6 +18,7 @@ struct Parameter {
         integer,
         real,
         choice,
+        text, ///< a text of a form of its own, which Parameter::form describes
         list, ///< ascending whole numbers with commas: "12,40,64"; or the word of `choices`, which stands for an empty one
     };
     std::string_view key;   ///< "entropy.threshold", "sampler.temperature", "on_fire", ...
@@ -28,6 +29,7 @@ struct Parameter {
     double min = 0, max = 0;               ///< inclusive range accepted
     double slider_min = 0, slider_max = 0; ///< usual range
     std::vector<std::string_view> choices; ///< Kind::choice; of Kind::list one word
+    std::string_view form; ///< of Kind::text, what it takes: "layers and ranges of layers ..., or all"
     bool live =
         true; ///< may change between steps, of a cache policy where its method says so; false: only before a run
     bool optional = false;   ///< accepts "none": unlimited (window.size), the checkpoint's own (mc.p)

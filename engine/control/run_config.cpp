@@ -5,6 +5,8 @@
 #include "engine/control/stored_config.h"
 #include "engine/refresh/json_fields.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <limits>
 
@@ -202,6 +204,26 @@ void check_verification(const RunConfig& config, const std::string& what) {
         "checking the configuration of", what,
         "on_fire verify on a given text: verification needs tokens that were drawn from the student's row",
         "set on_fire to keep, or let the run draw its tokens");
+}
+
+void check_scope(const RunConfig& config, const ScopeModel& model, const std::string& what) {
+    const RefreshScope& scope = config.policy.scope;
+    if (scope.whole() || config.mode != Mode::overfill) return;
+    const auto refuse = [&](const std::string& problem, const std::string& hint) {
+        throw Error("checking the scope of the refreshes of", what, problem, hint);
+    };
+    if (const std::string why = why_not_in_model(scope, model.layers, model.kv_heads); !why.empty())
+        refuse(why, "set refresh.layers and refresh.kv_heads to what it has, or to all");
+    if (model.rebuild)
+        refuse(fmt::format("{}: the pair's caches differ, so no entries are copied that could be chosen",
+                           scope_text(scope)),
+               "leave out the refresh.* settings");
+    if (config.student_cache.policy == "kv_direct" && !scope.whole_entries()) {
+        refuse(fmt::format(
+                   "{}: kv_direct computes entries again from their tokens, all of a position by one model",
+                   scope_text(scope)),
+               "choose positions alone, or another cache policy");
+    }
 }
 
 void check_run_config(const RunConfig& config, const std::string& what) {

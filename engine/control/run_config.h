@@ -120,6 +120,14 @@ void check_run_config(const RunConfig& config, const std::string& what);
 /// Throws Error{bad_input} where refreshes are to verify a given text: its tokens were not drawn from a row. Part of
 /// check_run_config().
 void check_verification(const RunConfig& config, const std::string& what);
+/// What of the model of a run its scope is checked against.
+struct ScopeModel {
+    int64_t layers = 0, kv_heads = 0;
+    bool rebuild = false; ///< no entry is copied
+};
+/// Throws Error{bad_input} where a refresh of the run cannot have the policy's scope: a layer or KV head that the model does not have, no
+/// entries that are copied, or a student's cache whose policy computes entries again (kv_direct), all of a position by one model.
+void check_scope(const RunConfig& config, const ScopeModel& model, const std::string& what);
 [[nodiscard]] std::string_view to_string(Mode m);
 [[nodiscard]] std::string_view to_string(Dtype d);
 [[nodiscard]] std::string_view to_string(KernelSet k);

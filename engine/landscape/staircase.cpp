@@ -107,6 +107,12 @@ std::string why_no_staircase(std::span<const std::string> values, const RefreshP
         return "its refreshes are windowed: a refresh with a window leaves older columns as they are, so "
                "what follows depends on more than the last refresh";
     }
+    if (!policy.scope.whole()) {
+        return fmt::format(
+            "its refreshes have a scope ({}): what they leave is what the student wrote under earlier "
+            "refreshes, so what follows depends on more than the last refresh",
+            scope_text(policy.scope));
+    }
     if (policy.lag > 0)
         return "its refreshes lag: columns written meanwhile stay, so what follows depends on more than the "
                "last refresh";

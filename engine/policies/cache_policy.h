@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/base/entry_selection.h"
 #include "engine/base/head_positions.h"
 
 #include <cstdint>
@@ -177,10 +178,9 @@ public:
         (void)view;
         (void)cache;
     }
-    /// A refresh wrote other content into positions [first_pos, first_pos + n), as far as they are held.
-    virtual void refreshed(int64_t first_pos, int64_t n, const CacheEditor& cache) {
-        (void)first_pos;
-        (void)n;
+    /// A refresh wrote other content into these entries, as far as they are held. \param written  at least one position
+    virtual void refreshed(const EntrySelection& written, const CacheEditor& cache) {
+        (void)written;
         (void)cache;
     }
 

@@ -20,6 +20,15 @@ constexpr std::array<std::string_view, 4> comparison_names = {"above", "at_least
 constexpr std::array<std::string_view, 4> on_fire_names = {"keep", "teacher_token", "redraw", "verify"};
 constexpr std::array<std::string_view, 4> rule_names = {"exact", "greedy", "near_best", "top_k"};
 
+/// The names of an enumeration, in order.
+template <typename Choice>
+std::vector<std::string_view> choices_of(size_t n) {
+    std::vector<std::string_view> names;
+    for (size_t i = 0; i < n; ++i)
+        names.push_back(to_string(static_cast<Choice>(i)));
+    return names;
+}
+
 /// \param own  signals that the policy brings along
 Trigger read_trigger(const nlohmann::json& json, const std::string& what, const std::string& path,
                      Thresholds thresholds, std::span<const WeightedSignal> own) {
@@ -91,6 +100,24 @@ void read_when(const nlohmann::json& json, const std::string& what, RefreshPolic
     }
 }
 
+/// "layers", "kv_heads", "parts", "positions", "count" of the refresh.
+void read_scope(JsonFields& action, RefreshScope& scope) {
+    const auto list = [&](std::string_view key, auto& out, auto from_text, std::string_view form) {
+        std::string text = "all";
+        action.text(key, text);
+        auto read = from_text(text);
+        if (!read) action.fail(key, fmt::format("\"{}\" is no such list", text), std::string(form));
+        out = *std::move(read);
+    };
+    list("layers", scope.layers, layers_from_text, layers_form);
+    list("kv_heads", scope.kv_heads, heads_from_text, heads_form);
+    if (const auto parts = action.choice("parts", choices_of<ScopeParts>(num_scope_parts)))
+        scope.parts = static_cast<ScopeParts>(*parts);
+    if (const auto positions = action.choice("positions", choices_of<ScopePositions>(num_scope_positions)))
+        scope.positions = static_cast<ScopePositions>(*positions);
+    action.integer("count", scope.count, 0, scope_limits::count);
+}
+
 void read_action(const nlohmann::json& json, const std::string& what, RefreshPolicy& policy) {
     JsonFields fields(json, what, "do");
     const nlohmann::json* refresh = fields.find("refresh");
@@ -99,6 +126,7 @@ void read_action(const nlohmann::json& json, const std::string& what, RefreshPol
     JsonFields action(*refresh, what, "do.refresh");
     action.optional_integer("window", policy.window, 0, policy_limits::window);
     action.integer("lag", policy.lag, 0, policy_limits::lag);
+    read_scope(action, policy.scope);
     action.finish();
 }
 
@@ -256,6 +284,15 @@ void check_policy(const RefreshPolicy& policy, const std::string& what) {
     }
     if (policy.window && *policy.window < 0)
         refuse(what, fmt::format("window must not be negative, it is {}", *policy.window));
+    if (policy.scope.count < 0)
+        refuse(what,
+               fmt::format("the count of positions must not be negative, it is {}", policy.scope.count));
+    if (layers_from_text(to_text(policy.scope.layers)) != policy.scope.layers)
+        refuse(what, fmt::format("its layers are {}", to_text(policy.scope.layers)),
+               std::string(layers_form));
+    if (heads_from_text(to_text(policy.scope.kv_heads)) != policy.scope.kv_heads)
+        refuse(what, fmt::format("its KV heads are {}", to_text(policy.scope.kv_heads)),
+               std::string(heads_form));
     if (policy.lag < 0) refuse(what, fmt::format("lag must not be negative, it is {}", policy.lag));
     if (verifies(policy) && policy.lag > 0) {
         refuse(what,
@@ -328,6 +365,13 @@ nlohmann::json policy_to_json(const RefreshPolicy& policy) {
         {"on_fire", to_string(policy.on_fire)},
         {"budget", {{"refreshes", std::move(refreshes)}, {"per_tokens", policy.budget.per_tokens}}}};
     // Left out where it says nothing: earlier programs read such a policy, and ids of sweep runs stay.
+    nlohmann::json& refresh = json["do"]["refresh"];
+    if (!policy.scope.layers.empty()) refresh["layers"] = to_text(policy.scope.layers);
+    if (!policy.scope.kv_heads.empty()) refresh["kv_heads"] = to_text(policy.scope.kv_heads);
+    if (policy.scope.parts != ScopeParts::both) refresh["parts"] = to_string(policy.scope.parts);
+    if (policy.scope.positions != ScopePositions::all)
+        refresh["positions"] = to_string(policy.scope.positions);
+    if (policy.scope.count != RefreshScope{}.count) refresh["count"] = policy.scope.count;
     if (verifies(policy) || !(policy.verify == Verification{})) {
         json["verify"] = {{"rule", to_string(policy.verify.rule)},
                           {"share", policy.verify.share},

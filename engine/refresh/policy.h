@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/refresh/scope.h"
 #include "engine/refresh/weighted_signal.h"
 #include "engine/signals/registry.h"
 
@@ -80,7 +81,8 @@ struct Budget {
 
 /// When to refresh and how much to splice: data, not code. JSON form in docs/design.md, section 4:
 /// {"name": "entropy", "when": {"any": [{"signal": "entropy_bits", "above": 6.0, "every": 16, "cooldown": 32}]},
-///  "do": {"refresh": {"window": null, "lag": 0}}, "on_fire": "keep", "budget": {"refreshes": 3, "per_tokens": 1000}}
+///  "do": {"refresh": {"window": null, "lag": 0, "layers": "10-24", "kv_heads": "all", "parts": "values", "positions": "drift", "count": 32}},
+///  "on_fire": "keep", "budget": {"refreshes": 3, "per_tokens": 1000}}
 /// A schedule alone: {"at": [12, 40, 64]}. Signals of its own: "signals": [{...}] (weighted_signal.h); a trigger on one needs no
 /// "published".
 struct RefreshPolicy {
@@ -89,6 +91,7 @@ struct RefreshPolicy {
     std::vector<Trigger> triggers; ///< none enabled, and no schedule: never refreshes by itself
     /// Splice at most the newest W columns of delta; nothing = all; 0 = the teacher reads, nothing is spliced.
     std::optional<int32_t> window;
+    RefreshScope scope = {}; ///< which of these entries
     /// 0: an exact refresh; the next student step waits for it. j > 0: a lagged one. It fires at boundary t. The student goes on
     /// while the teacher reads a share of delta at each boundary. At boundary t + j the splice replaces the columns that were
     /// delta at t; those written since stay. This is another algorithm with a lower spike and the same work

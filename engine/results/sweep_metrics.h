@@ -31,8 +31,9 @@ enum class Metric : uint8_t {
     overhead_percent, ///< not of a run but of a pair of runs: see sweep_table.h
     draft_acceptance, ///< of policies that verify, as the next
     tokens_per_pass,
+    bytes_sent, ///< by refreshes
 };
-inline constexpr size_t num_metrics = 19;
+inline constexpr size_t num_metrics = 20;
 
 enum class Better : uint8_t { lower, higher, neither };
 
@@ -70,6 +71,7 @@ inline constexpr std::array<MetricInfo, num_metrics> metric_infos = {{
     {"overhead_percent", "overhead (%)", "", true, Better::lower, 1},
     {"draft_acceptance", "draft acceptance", "/drafts/acceptance", false, Better::higher, 3},
     {"tokens_per_pass", "tokens a pass", "/drafts/tokens_per_pass", false, Better::higher, 2},
+    {"bytes_sent", "bytes sent", "/bytes_sent", false, Better::lower, 0},
 }};
 
 [[nodiscard]] constexpr const MetricInfo& metric_info(Metric metric) {

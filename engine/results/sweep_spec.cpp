@@ -524,6 +524,7 @@ std::string policy_label(const RefreshPolicy& policy) {
     if (!policy.at.empty())
         label += fmt::format("{}at steps {}", triggers.empty() ? "" : "; ", fmt::join(policy.at, " "));
     if (policy.window) label += fmt::format("; window {}", *policy.window);
+    if (!policy.scope.whole()) label += "; " + scope_text(policy.scope);
     if (policy.on_fire != OnFire::keep) label += fmt::format("; {}", to_string(policy.on_fire));
     if (verifies(policy)) {
         const Verification& verify = policy.verify;

@@ -79,7 +79,8 @@ std::vector<std::string> split_kernels(std::string_view text) {
 
 /// The metrics without a column, where the summary has them.
 void add_pathed(SweepResult& result) {
-    if (result.summary.find("\"drafts\":{") == std::string::npos) return; // a sweep has many results
+    const auto names = [&](const char* key) { return result.summary.find(key) != std::string::npos; };
+    if (!names("\"drafts\":{") && !names("\"bytes_sent\":")) return; // a sweep has many results of before
     const nlohmann::json summary = nlohmann::json::parse(result.summary, nullptr, false);
     if (summary.is_discarded()) return;
     const MetricValues values = metrics_of(summary);

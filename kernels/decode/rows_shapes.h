@@ -240,4 +240,11 @@ inline constexpr int64_t splice_threads = 128;
     return shape_of(blocks_for(n, splice_columns(type, head_dim)), layers, 2, splice_threads);
 }
 
+/// Most KV heads, of all layers, of a launch that splices some.
+inline constexpr int64_t most_spliced_heads = 512;
+[[nodiscard]] constexpr LaunchShape splice_some(WeightType type, int64_t heads, int64_t halves,
+                                                int64_t head_dim, int64_t n) {
+    return shape_of(blocks_for(n, splice_columns(type, head_dim)), heads, halves, splice_threads);
+}
+
 } // namespace refreshlab::kernels::rows

@@ -108,6 +108,8 @@ TEST_CASE("the commands of the how-to pages run as they stand", "[docs]") {
     runs("docs/howto/landscape.md", script_of("docs/howto/landscape.md"),
          {"mean loss in nats: teacher", "policy entropy: ", "\nbest,1,", "at 0.5 nats per refresh",
           "(59, 59)", "Too few texts to say whether the gate"});
+    runs("docs/howto/scope.md", script_of("docs/howto/scope.md"),
+         {"smallest scopes", "--set refresh.", "refreshes of 16.0 positions"});
 #if REFRESHLAB_UI
     runs("docs/howto/figures.md", script_of("docs/howto/figures.md"),
          {"wrote signals.svg and signals.csv", "wrote figures/gated-cache.pdf", "no spikes of plain.rlt"});

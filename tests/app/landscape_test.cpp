@@ -150,6 +150,7 @@ TEST_CASE("what has no landscape is refused in one line, and nothing is written"
     refused(of_text(text, {"--policy", "window"}), "windowed");
     refused(of_text(text, {"--policy", "mc"}), "mc_variance");
     refused(of_text(text, {"--policy", "periodic", "--set", "refresh.lag=3"}), "lag");
+    refused(of_text(text, {"--policy", "periodic", "--set", "refresh.parts=values"}), "a scope (values)");
     refused(of_text(text, {"--policy", "periodic", "--set", "on_fire=redraw"}), "on_fire is redraw");
     refused(of_text(text, {"-o", text}), text);
     CHECK_FALSE(fs::exists(out));

@@ -14,6 +14,10 @@ Colour origin_colour(const Theme& theme, Origin origin) {
         return theme.origin_prefill;
     case Origin::teacher_refresh:
         return theme.origin_refresh;
+    case Origin::teacher_keys:
+    case Origin::teacher_values:
+    case Origin::teacher_partly:
+        return mix(theme.origin_refresh, theme.origin_student, 0.5F);
     case Origin::student:
         return theme.origin_student;
     case Origin::skipped:
@@ -31,6 +35,10 @@ Colour column_colour(const Theme& theme, Origin origin) {
         return theme.origin_prefill;
     case Origin::teacher_refresh:
         return theme.origin_refresh;
+    case Origin::teacher_keys:
+    case Origin::teacher_values:
+    case Origin::teacher_partly:
+        return mix(theme.origin_refresh, theme.origin_student, 0.5F);
     case Origin::student:
     case Origin::teacher_decode:
         return theme.origin_student;

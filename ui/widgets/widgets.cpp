@@ -172,7 +172,7 @@ bool switch_box(UiContext& ctx, const char* label, const std::string& key) {
 
 namespace {
 
-/// Whole numbers with commas, or the word for none or all of them. Enter sets them; what cannot be read is refused in one line and changes nothing.
+/// Whole numbers with commas, or the word for none or all of them; or what else is typed. Enter sets them; what cannot be read is refused in one line and changes nothing.
 void list_entry(UiContext& ctx, const std::string& key) {
     std::string entered = ctx.drafts.value(key).value_or("");
     ImGui::SetNextItemWidth(std::min(ImGui::GetFontSize() * 11, ImGui::GetContentRegionAvail().x));
@@ -233,6 +233,7 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
         choice_box(ctx, "##choice", key, std::min(em * 11, ImGui::GetContentRegionAvail().x));
         break;
     case Parameter::Kind::list:
+    case Parameter::Kind::text:
         list_entry(ctx, key);
         break;
     case Parameter::Kind::integer:

@@ -140,6 +140,32 @@ void AttentionEntropy::observe(const LayerView& view) {
     m_bits[static_cast<size_t>(view.layer)] = static_cast<float>(std::max(sum, 0.0) / heads);
 }
 
+AttentionReceived::AttentionReceived(const ModelConfig& config, int64_t first_pos, int64_t position)
+    : m_first(first_pos)
+    , m_position(position)
+    , m_share(1.0 / static_cast<double>(config.num_layers * config.num_heads))
+    , m_received(static_cast<size_t>(position + 1 - first_pos)) {}
+
+LayerTaps AttentionReceived::taps(int64_t) const {
+    LayerTaps taps;
+    taps.attention_from = m_position;
+    return taps;
+}
+
+void AttentionReceived::observe(const LayerView& view) {
+    const at::Tensor row = row_of(view, m_position);
+    if (!row.defined()) return;
+    const at::Tensor host = on_host(row);
+    const std::span<const float> rows(host.const_data_ptr<float>(), static_cast<size_t>(host.numel()));
+    const auto keys = static_cast<size_t>(m_position + 1), first = static_cast<size_t>(m_first);
+    for (size_t i = 0; i < m_received.size(); ++i) {
+        double sum = 0;
+        for (size_t of_head = first + i; of_head < rows.size(); of_head += keys)
+            sum += static_cast<double>(rows[of_head]);
+        m_received[i] += static_cast<float>(sum * m_share);
+    }
+}
+
 HiddenCapture::HiddenCapture(const ModelConfig& config, int64_t rows, bool padding)
     : m_states(at::empty({config.num_layers + 1, rows,
                           padding ? LlamaWeights::held_width(config.hidden_size) : config.hidden_size},

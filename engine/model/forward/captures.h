@@ -63,6 +63,24 @@ private:
     std::vector<float> m_bits;
 };
 
+/// Attention that positions [first_pos, position] receive from the query at `position`: the mean over layers and query heads. A layer whose
+/// attention is left out gives none.
+class AttentionReceived final : public LayerHooks {
+public:
+    AttentionReceived(const ModelConfig& config, int64_t first_pos, int64_t position);
+    [[nodiscard]] LayerTaps taps(int64_t layer) const override;
+    [[nodiscard]] StepUse step_use() const override { return {StepUse::Choice::nothing, true}; }
+    void observe(const LayerView& view) override;
+    [[nodiscard]] const std::vector<float>& received() const {
+        return m_received;
+    } ///< [position + 1 - first_pos]
+
+private:
+    int64_t m_first, m_position;
+    double m_share; ///< of one row of a query head
+    std::vector<float> m_received;
+};
+
 /// Keeps the residual stream: what every layer reads, and what the final norm reads. Costs one copy of
 /// layers * rows * hidden floats to the host.
 class HiddenCapture final : public LayerHooks {

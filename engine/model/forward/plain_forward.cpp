@@ -123,10 +123,26 @@ private:
     [[nodiscard]] std::pair<at::Tensor, at::Tensor> rotations() const {
         const auto& places = m_batch.places;
         const int64_t first = places.front().rotated_as, n = m_batch.rows();
-        if (places.back().rotated_as == first + n - 1) return m_model.rope_rows(first, n);
-        RL_ASSERT(places.back().rotated_as == first); // rows that ride along stand where row 0 stands
-        const auto [cos, sin] = m_model.rope_rows(first, 1);
-        return {cos.expand({n, -1}).contiguous(), sin.expand({n, -1}).contiguous()};
+        const auto is_at = [&](int64_t stride) {
+            for (int64_t r = 0; r < n; ++r)
+                if (places[static_cast<size_t>(r)].rotated_as != first + r * stride) return false;
+            return true;
+        };
+        if (is_at(1)) return m_model.rope_rows(first, n);
+        if (is_at(0)) { // rows that ride along stand where row 0 stands
+            const auto [cos, sin] = m_model.rope_rows(first, 1);
+            return {cos.expand({n, -1}).contiguous(), sin.expand({n, -1}).contiguous()};
+        }
+        // Rows that a hook has put anywhere (readings of several continuations of a text).
+        const auto [least, most] = std::ranges::minmax_element(places, {}, &RowPlace::rotated_as);
+        const auto [cos, sin] =
+            m_model.rope_rows(least->rotated_as, most->rotated_as - least->rotated_as + 1);
+        at::Tensor index = at::empty({n}, at::TensorOptions().dtype(at::kLong));
+        for (int64_t r = 0; r < n; ++r)
+            index.mutable_data_ptr<int64_t>()[r] =
+                places[static_cast<size_t>(r)].rotated_as - least->rotated_as;
+        index = index.to(cos.device());
+        return {cos.index_select(0, index), sin.index_select(0, index)};
     }
 
     /// RMSNorm over the residual; padded channels do not count in the mean.

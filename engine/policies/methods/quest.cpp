@@ -43,12 +43,14 @@ public:
         return &m_chosen;
     }
 
-    void refreshed(int64_t first_pos, int64_t n, const CacheEditor& cache) override {
-        for (int64_t at = 0; at < std::ssize(m_bounds); ++at) {
+    void refreshed(const EntrySelection& written, const CacheEditor& cache) override {
+        const int64_t first_page = written.positions.front() / m_page,
+                      last_page = written.positions.back() / m_page;
+        for (const int64_t at : written.head_numbers()) {
             const int64_t layer = at / m_context.kv_heads, head = at % m_context.kv_heads;
             if (m_bounds[static_cast<size_t>(at)].empty()) continue;
             const int64_t end = std::ssize(cache.held(layer, head));
-            for (int64_t page = first_pos / m_page; page * m_page < first_pos + n; ++page)
+            for (int64_t page = first_page; page <= last_page; ++page)
                 measure_page(layer, head, page, end, cache);
         }
     }

@@ -33,12 +33,14 @@ public:
         return nullptr;
     }
 
-    void refreshed(int64_t first_pos, int64_t n, const CacheEditor& cache) override {
+    void refreshed(const EntrySelection& written, const CacheEditor& cache) override {
+        if (!written.halves.keys) return;
         // A sink that was written during the run, and is now the teacher's, as the teacher rotated it.
-        for (int64_t at = 0; at < std::ssize(m_keys); ++at) {
+        for (const int64_t at : written.head_numbers()) {
             const auto layer = at / m_context.kv_heads, head = at % m_context.kv_heads;
             auto& keys = m_keys[static_cast<size_t>(at)];
-            for (int64_t sink = first_pos; sink < std::min(first_pos + n, m_sinks) && !keys.empty(); ++sink) {
+            for (const int64_t sink : written.positions) {
+                if (sink >= m_sinks || keys.empty()) break;
                 const std::vector<float> key = cache.keys(layer, head, std::span(&sink, 1));
                 std::ranges::copy(key, keys.begin() + sink * m_context.head_dim);
             }

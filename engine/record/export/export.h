@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,7 +21,7 @@ namespace refreshlab {
 ///   topk.csv    step, rank (from 1), token_id, text, prob: candidates for the token that step chose.
 ///   events.csv  step, kind (command | pass | refresh), reason, automatic, delta, first_pos, spliced, pass_tokens, on_fire,
 ///               token_before, token_after, kl_nats, mean_drift, teacher_ms, splice_ms, redraw_ms, fired_step,
-///               detail (JSON).
+///               bytes_sent (of a refresh, empty where it is not told), detail (JSON).
 ///   drift.csv   refresh, step, layer, position, k_relative, v_relative, k_max_abs, v_max_abs.
 ///   layers.csv  step, signal, layer, value: a row for each layer of a layered signal that was measured; steps.csv has the mean.
 ///   cache.csv   step, cache (teacher | student), change, layer, kv_head (empty = all), first_pos, positions, origin, refresh,
@@ -61,8 +62,11 @@ bool export_plotted(const Recording& recording, const std::filesystem::path& pat
 /// Decoded y without special tokens, valid UTF-8 (ill-formed bytes as U+FFFD).
 [[nodiscard]] std::string generated_text(const Recording& recording);
 
+/// By all refreshes of the run (RefreshEvent::bytes_sent); nothing where one does not tell.
+[[nodiscard]] std::optional<int64_t> bytes_sent(const Recording& recording);
+
 /// The summary of a run (docs/summary.md has every key with its unit): mode, policy, tokens, stop_reason, refreshes
-/// [{step, reason, delta, spliced, teacher_ms, splice_ms, ...}], ttft_ms, decode_tps, end_to_end_tps, total_s,
+/// [{step, reason, delta, spliced, bytes_sent, teacher_ms, splice_ms, ...}], ttft_ms, decode_tps, end_to_end_tps, total_s,
 /// mean_entropy_bits, agreement, top1_hit, task_score, teacher_ppl, tail_logprob, repetition3, characters, device, dtype, threads, seed, versions.
 /// A number that does not exist is null.
 [[nodiscard]] nlohmann::json summary_json(const Recording& recording);

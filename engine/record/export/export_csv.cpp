@@ -222,18 +222,23 @@ void refresh_row(CsvRows& csv, const RefreshEvent& e) {
         csv.number(e.redraw_ms);
     }
     csv.integer(e.fired_step);
+    if (e.bytes_sent) {
+        csv.integer(*e.bytes_sent);
+    } else {
+        csv.empty();
+    }
     csv.text(hits_detail(e.hits)).end_row();
 }
 
 void pass_row(CsvRows& csv, const PassEvent& e) {
     csv.integer(e.step).text("pass").text(e.shadow ? "shadow" : e.probe ? "probe" : "refresh");
     csv.empty().empty().integer(e.first_pos).empty().integer(e.tokens).empty().empty().empty();
-    csv.number(e.kl_nats).empty().number(e.ms).empty().empty().empty().empty().end_row();
+    csv.number(e.kl_nats).empty().number(e.ms).empty().empty().empty().empty().empty().end_row();
 }
 
 void command_row(CsvRows& csv, const CommandEvent& e) {
     csv.integer(e.step).text("command");
-    for (int i = 0; i < 15; ++i)
+    for (int i = 0; i < 16; ++i)
         csv.empty();
     csv.text(e.json).end_row();
 }
@@ -243,7 +248,7 @@ bool write_events(const Recording& r, const std::filesystem::path& path, Stop& s
     CsvFile file(
         path,
         "step,kind,reason,automatic,delta,first_pos,spliced,pass_tokens,on_fire,token_before,token_after,"
-        "kl_nats,mean_drift,teacher_ms,splice_ms,redraw_ms,fired_step,detail");
+        "kl_nats,mean_drift,teacher_ms,splice_ms,redraw_ms,fired_step,bytes_sent,detail");
     CsvRows& csv = file.rows();
     struct Entry {
         int64_t step;

@@ -1,3 +1,4 @@
+#include "engine/base/bytes_text.h"
 #include "engine/base/json_text.h"
 #include "engine/record/export/divergence.h"
 #include "engine/record/export/draft_numbers.h"
@@ -66,6 +67,7 @@ json refresh_json(const RefreshEvent& e) {
             {"delta", e.delta},
             {"spliced", e.spliced},
             {"first_pos", e.first_pos},
+            {"bytes_sent", e.bytes_sent ? json(*e.bytes_sent) : json(nullptr)},
             {"pass_tokens", e.pass_tokens},
             {"on_fire", to_string(e.on_fire)},
             {"token_before", e.token_before},
@@ -83,6 +85,13 @@ std::string cell(const json& value) {
     if (value.is_string()) return visible_text(value.get_ref<const std::string&>());
     if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
     return json_text(value);
+}
+
+/// "4, 1.2 MB sent"
+std::string refreshes_text(const json& summary) {
+    const json &count = summary.at("refresh_count"), &sent = summary.at("bytes_sent");
+    if (sent.is_null() || sent == 0) return cell(count);
+    return fmt::format("{}, {} sent", cell(count), bytes_text(sent.get<int64_t>()));
 }
 
 /// "derived: 3-bit g32 (bits=3,group=32); 424.7 MB of its own, 113.2 MB shared; 80.0 MB of weights a token, the teacher 269.0"
@@ -108,6 +117,16 @@ std::string drafts_line(const json& drafts, size_t width) {
 
 } // namespace
 
+std::optional<int64_t> bytes_sent(const Recording& recording) {
+    int64_t sum = 0;
+    for (size_t i = 0, n = recording.refreshes().size(); i < n; ++i) {
+        const std::optional<int64_t>& sent = recording.refreshes()[i].bytes_sent;
+        if (!sent) return std::nullopt;
+        sum += *sent;
+    }
+    return sum;
+}
+
 std::string generated_text(const Recording& recording) {
     return joined_text(recording.tokens(), recording.info().text_rule, recording.token_ids());
 }
@@ -126,6 +145,7 @@ json summary_json(const Recording& recording) {
         refreshes.push_back(refresh_json(e));
         if (e.spliced >= 1) ++refresh_count;
     }
+    const std::optional<int64_t> sent = bytes_sent(recording);
     int64_t teacher_tokens = 0;
     const size_t passes = recording.passes().size();
     for (size_t i = 0; i < passes; ++i)
@@ -160,6 +180,7 @@ json summary_json(const Recording& recording) {
             {"stop_reason", end ? json(end->stop_reason) : json(nullptr)},
             {"refreshes", std::move(refreshes)},
             {"refresh_count", refresh_count},
+            {"bytes_sent", sent ? json(*sent) : json(nullptr)},
             {"teacher_passes", passes},
             {"teacher_tokens", teacher_tokens},
             {"ttft_ms", n >= 1 ? number_or_null(info.ttft_ms) : json(nullptr)},
@@ -248,7 +269,9 @@ std::string summary_table(const Recording& recording) {
     for (const Row& row : rows) {
         const json& value = summary.at(row.key);
         const bool with_unit = !value.is_null() && *row.unit != '\0';
-        table += fmt::format("{:<{}}  {}{}{}\n", row.label, width, cell(value), with_unit ? " " : "",
+        const bool refreshes = std::string_view(row.key) == "refresh_count";
+        table += fmt::format("{:<{}}  {}{}{}\n", row.label, width,
+                             refreshes ? refreshes_text(summary) : cell(value), with_unit ? " " : "",
                              with_unit ? row.unit : "");
     }
     if (const json& drafts = summary.at("drafts"); !drafts.is_null()) table += drafts_line(drafts, width);

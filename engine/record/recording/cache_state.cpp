@@ -218,6 +218,16 @@ void CacheState::fit_length() {
     }
 }
 
+std::vector<Origin> CacheState::origins() const {
+    std::vector<Origin> origins = m_planes[0].origin;
+    for (size_t index = 1; index < m_planes.size(); ++index) {
+        if (m_uses[index] == 0) continue;
+        for (size_t p = 0; p < origins.size(); ++p)
+            if (m_planes[index].origin[p] != origins[p]) origins[p] = Origin::teacher_partly;
+    }
+    return origins;
+}
+
 CacheState cache_state(const Recording& recording, int64_t step, bool teacher) {
     CacheState state(recording, teacher);
     state.advance(recording, step);

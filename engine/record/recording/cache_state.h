@@ -56,6 +56,8 @@ public:
     /// True while no event told layers or KV heads apart: every plane is the same one.
     [[nodiscard]] bool uniform() const { return m_planes.size() == 1; }
     [[nodiscard]] const Plane& plane(int64_t layer, int64_t kv_head) const; ///< in range (asserted)
+    /// [length()]: who wrote the entries of a position, over all layers and KV heads; teacher_partly where these differ.
+    [[nodiscard]] std::vector<Origin> origins() const;
     /// Step at which the last layer and KV head gave the position up (evicted or merged); nothing while one has it. Cost O(1).
     /// \param position  below length()
     [[nodiscard]] std::optional<int32_t> gone_since(int64_t position) const {

@@ -178,6 +178,7 @@ void compare_refresh(Differ& c, const std::string& where, const RefreshEvent& x,
         .check(where, "automatic", x.automatic, y.automatic);
     c.check(where, "delta", x.delta, y.delta).check(where, "first_pos", x.first_pos, y.first_pos);
     c.check(where, "spliced", x.spliced, y.spliced).check(where, "pass_tokens", x.pass_tokens, y.pass_tokens);
+    if (x.bytes_sent && y.bytes_sent) c.check(where, "bytes_sent", *x.bytes_sent, *y.bytes_sent);
     c.check(where, "on_fire", static_cast<int>(x.on_fire), static_cast<int>(y.on_fire));
     c.check(where, "token_before", x.token_before, y.token_before)
         .check(where, "token_after", x.token_after, y.token_after);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,11 @@ struct RefreshEvent {
     bool automatic = true;
     int64_t delta = 0;     ///< student-made columns since the last splice, S.len - P at fired_step
     int64_t first_pos = 0; ///< first spliced position
-    int64_t spliced = 0;   ///< k = min(window, delta); 0 with window 0
+    int64_t spliced =
+        0; ///< positions of delta that were written: min(window, delta), or as many as the scope chose of them; 0 with window 0
+    /// Of the entries that were written, as the teacher stores them: what crosses between two devices. 0 where none are copied (rebuild
+    /// mode); nothing: not told, by earlier versions.
+    std::optional<int64_t> bytes_sent;
     int64_t pass_tokens =
         0; ///< tokens the teacher read for it from fired_step on, that boundary's probe included
     OnFire on_fire = OnFire::keep;

@@ -65,6 +65,7 @@ void DecodeSession::apply(const command::SetParameter& c) {
     if (!(after == before)) check_cache_policy(after, s.pair->context(), "a cache policy");
     check_policy(next.policy, "the policy");
     check_verification(next, "the run");
+    check_scope(next, s.scope_model(), "the run");
     s.check_capture(next.capture);
     s.drop_waiting(); // not before: what is refused must leave no trace
     s.config = std::move(next);
@@ -80,6 +81,7 @@ void DecodeSession::apply(const command::SetPolicy& c) {
     RunConfig next = m_impl->config;
     next.policy = c.policy;
     check_verification(next, "the run");
+    check_scope(next, m_impl->scope_model(), "the run");
     m_impl->drop_waiting();
     m_impl->config.policy = c.policy;
     m_impl->log_command(c);

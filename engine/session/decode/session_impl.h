@@ -17,6 +17,7 @@
 namespace refreshlab {
 
 class AttentionEntropy;
+class AttentionReceived;
 class AttentionRowsCapture;
 
 /// State after a boundary, as far as the caches do not hold it. One per step, so that rewind(k) is a look-up.
@@ -37,6 +38,7 @@ struct StepInFlight {
     StepOutputs rows;
     std::unique_ptr<AttentionRowsCapture> attention; ///< null: not captured
     std::unique_ptr<AttentionEntropy> entropy;       ///< null: not measured
+    std::unique_ptr<AttentionReceived> received;     ///< null: no scope asks for it
     LayerValues layers;
     McRequest mc;
     Stopwatch total;
@@ -140,6 +142,7 @@ struct DecodeSession::Impl {
     void log_command(const Command& command);
     [[nodiscard]] int64_t limit() const { return text.limit(config); }
     [[nodiscard]] bool overfill() const { return config.mode == Mode::overfill; }
+    [[nodiscard]] ScopeModel scope_model() const;
     [[nodiscard]] bool rebuilds() const { return overfill() && pair->geometry_difference.has_value(); }
     [[nodiscard]] const CachePolicyConfig& decoder_policy() const {
         return config.mode == Mode::teacher ? config.teacher_cache : config.student_cache;

@@ -250,9 +250,16 @@ std::vector<PublishedSignal> DecodeSession::Impl::publish() {
         }
     }
     // Before the first step: a policy may name what was published.
-    if (overfill())
+    if (overfill()) {
         check_run_policy(config.policy, signal_table(all), decoder().config().num_layers, "the policy");
+        check_scope(config, scope_model(), "the run");
+    }
     return all;
+}
+
+ScopeModel DecodeSession::Impl::scope_model() const {
+    const ModelConfig& shape = decoder().config();
+    return {shape.num_layers, shape.num_kv_heads, rebuilds()};
 }
 
 RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {

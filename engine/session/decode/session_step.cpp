@@ -97,6 +97,11 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
         now.entropy = std::make_unique<AttentionEntropy>(model, now.record.position);
         hooks.push_back(now.entropy.get());
     }
+    if (boundary && boundary->wants_attention()) {
+        now.received =
+            std::make_unique<AttentionReceived>(model, boundary->state().splice, now.record.position);
+        hooks.push_back(now.received.get());
+    }
     if (cache_policy) { // the last one: what it evicts is gone for those after it
         cache_policy->begin_step(now.record.step);
         hooks.push_back(cache_policy.get());
@@ -130,6 +135,7 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
     if (s.finite && top.logits.size() > 1)
         now.inputs.row->top2_prob = std::exp(static_cast<double>(top.logits[1]) - s.log_z);
     if (now.entropy) now.inputs.attention_entropy_bits = now.entropy->bits();
+    if (now.received) boundary->attended(now.received->received());
     const int64_t splice = boundary ? boundary->state().splice : prompt_length();
     now.inputs.steps_since_refresh = now.record.position + 1 - splice; // S.len - P after this forward
     if (boundary) {

@@ -27,6 +27,10 @@ const SignalIds& ids() {
     return known;
 }
 
+std::span<const float> attention_of(const RefreshState& state) {
+    return state.attention ? std::span<const float>(*state.attention) : std::span<const float>();
+}
+
 float& part_ms(StepRecord& record, Part part) {
     return record.part_ms[static_cast<size_t>(part)];
 }
@@ -54,6 +58,20 @@ void RefreshBoundary::restore(const RefreshState& state) {
     m_draft_passes.clear();
     m_draft_instead.reset();
     m_judged.reset();
+}
+
+bool RefreshBoundary::wants_attention() const {
+    const ScopePositions by =
+        m_state.in_flight ? m_state.in_flight->scope.positions : m_parts.config.policy.scope.positions;
+    const ScopePositions next = m_parts.config.policy.scope.positions;
+    return !m_parts.rebuild && (by >= ScopePositions::attention || next >= ScopePositions::attention);
+}
+
+void RefreshBoundary::attended(std::span<const float> received) {
+    auto sums = std::make_shared<std::vector<float>>(received.begin(), received.end());
+    for (size_t i = 0; m_state.attention && i < std::min(sums->size(), m_state.attention->size()); ++i)
+        (*sums)[i] += (*m_state.attention)[i];
+    m_state.attention = std::move(sums);
 }
 
 void RefreshBoundary::run(BoundaryStep& step) {
@@ -200,6 +218,7 @@ void RefreshBoundary::settle(BoundaryStep& step, JudgedDraft& draft) {
     refresh.fired_step = refresh.due_step = boundary;
     refresh.end = m_state.last_pass = end;
     refresh.window = policy.verify.splice && !m_parts.rebuild ? policy.window : std::optional(0);
+    refresh.scope = policy.scope;
     refresh.on_fire = OnFire::verify;
     event.teacher_ms = refresh.teacher_ms;
     if (policy.verify.target) {
@@ -295,6 +314,7 @@ void RefreshBoundary::plan(BoundaryStep& step) {
     refresh.due_step = step.record.step + policy.lag;
     refresh.end = end;
     refresh.window = policy.window;
+    refresh.scope = policy.scope;
     refresh.on_fire = policy.on_fire;
     m_state.in_flight = std::move(refresh);
     advance(step);
@@ -327,8 +347,7 @@ void RefreshBoundary::land(BoundaryStep& step, const RefreshInFlight& refresh,
     event.hits = refresh.decision.hits;
     event.automatic = refresh.decision.automatic;
     event.delta = refresh.end - m_state.splice;
-    event.spliced = refresh.window ? std::min<int64_t>(*refresh.window, event.delta) : event.delta;
-    event.first_pos = refresh.end - event.spliced;
+    const int64_t most = refresh.window ? std::min<int64_t>(*refresh.window, event.delta) : event.delta;
     event.pass_tokens = refresh.pass_tokens;
     event.on_fire = refresh.on_fire;
     event.token_before = step.pending.id;
@@ -337,7 +356,12 @@ void RefreshBoundary::land(BoundaryStep& step, const RefreshInFlight& refresh,
         newest == record.step ? record.signals[ids().kl] : step.recording.signal(newest, ids().kl);
     event.teacher_ms = refresh.teacher_ms;
 
-    splice(step, event);
+    splice(step, event, {m_state.splice, refresh.end}, {refresh.end - most, refresh.end}, refresh.scope);
+    if (m_state.attention) { // what was written since, behind a lag, goes on
+        const auto& sums = *m_state.attention;
+        const int64_t gone = std::min(refresh.end - m_state.splice, std::ssize(sums));
+        m_state.attention = std::make_shared<const std::vector<float>>(sums.begin() + gone, sums.end());
+    }
     m_state.splice = refresh.end;
     m_state.last_splice_step = record.step;
     ++m_state.refreshes;
@@ -348,9 +372,12 @@ void RefreshBoundary::land(BoundaryStep& step, const RefreshInFlight& refresh,
     step.recording.add_refresh(std::move(event));
 }
 
-void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event) {
+void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event, Delta delta, Delta stretch,
+                             const RefreshScope& scope) {
     const Stopwatch watch;
-    const Delta delta{event.first_pos + event.spliced - event.delta, event.first_pos + event.spliced};
+    event.spliced = stretch.size();
+    event.first_pos = stretch.first;
+    event.bytes_sent = 0;
     if (!m_parts.rebuild) {
         DeltaDrift drift = measure_drift(m_parts.student_cache, m_parts.teacher.cache(), delta);
         drift.map->step = event.step;
@@ -370,10 +397,25 @@ void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event) {
             event.mean_drift = static_cast<float>(total / static_cast<double>(held));
             m_state.last_drift = static_cast<float>(as_recorded / static_cast<double>(held));
         }
+        KvCache& student = m_parts.student_cache;
+        const KvCache& teacher = m_parts.teacher.cache();
+        EntrySelection written;
+        written.heads = scope.heads_of(student.num_layers(), student.num_kv_heads());
+        written.halves = {scope.parts != ScopeParts::values, scope.parts != ScopeParts::keys};
+        if (std::ranges::find(written.heads, 1) != written.heads.end()) {
+            written.positions =
+                scope_positions(scope, stretch, *drift.map, attention_of(m_state), student.num_kv_heads());
+        }
         step.recording.add_drift(std::move(drift.map));
-        splice_newest(m_parts.student_cache, m_parts.teacher.cache(), delta, event.spliced, event.id,
-                      event.step);
-        if (m_parts.cache_policy != nullptr) m_parts.cache_policy->refreshed(event.first_pos, event.spliced);
+        if (scope.whole()) {
+            event.bytes_sent = splice_newest(student, teacher, delta, event.spliced, event.id, event.step);
+        } else {
+            event.spliced = std::ssize(written.positions);
+            event.first_pos = written.positions.empty() ? delta.end : written.positions.front();
+            event.bytes_sent = splice_scope(student, teacher, delta, written, event.id, event.step);
+        }
+        if (m_parts.cache_policy != nullptr && !written.positions.empty())
+            m_parts.cache_policy->refreshed(written);
     } else if (event.spliced > 0) {
         std::vector<int32_t> tokens;
         for (int64_t p = event.first_pos; p < student_length(); ++p)

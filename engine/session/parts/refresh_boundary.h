@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace refreshlab {
@@ -24,6 +26,7 @@ struct RefreshInFlight {
     int64_t fired_step = 0, due_step = 0;
     int64_t end = 0; ///< S.len when it fired: the splice reaches up to here
     std::optional<int32_t> window;
+    RefreshScope scope;
     OnFire on_fire = OnFire::keep;
     int64_t pass_tokens = 0; ///< read for it so far
     double teacher_ms = 0;
@@ -60,6 +63,9 @@ struct RefreshState {
     std::optional<RefreshInFlight> in_flight;
     bool asked = false;         ///< a refresh by hand waits for the one in flight
     ConfidenceShift confidence; ///< with Verification::target
+    /// With a scope that asks for it: attention that position `splice` + i has received from the student's queries, the mean over layers
+    /// and heads, added up since it was written. Null: none was measured.
+    std::shared_ptr<const std::vector<float>> attention;
 };
 
 /// What a boundary works on: the step that was just made, and where its results go.
@@ -99,6 +105,10 @@ public:
     };
     explicit RefreshBoundary(const Parts& parts);
 
+    /// Whether the next step's attention is wanted (attended()).
+    [[nodiscard]] bool wants_attention() const;
+    /// What positions `state().splice` and after it received of the step's query.
+    void attended(std::span<const float> received);
     void run(BoundaryStep& step);
 
     /// In place of a refresh (OnFire::verify): the draft that the last boundary has judged. Nothing: it goes on.
@@ -128,7 +138,9 @@ private:
     void advance(BoundaryStep& step);
     /// \param instead  the pending token after it, where a draft was judged
     void land(BoundaryStep& step, const RefreshInFlight& refresh, const std::optional<PendingToken>& instead);
-    void splice(BoundaryStep& step, RefreshEvent& event);
+    /// \param stretch  newest part of delta, that may be written
+    void splice(BoundaryStep& step, RefreshEvent& event, Delta delta, Delta stretch,
+                const RefreshScope& scope);
     void replace_pending(BoundaryStep& step, RefreshEvent& event);
     /// What the teacher says of the pending token, where its row is there.
     void judge_pending(BoundaryStep& step) const;

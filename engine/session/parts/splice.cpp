@@ -8,6 +8,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
 namespace refreshlab {
 
 namespace {
@@ -77,11 +82,70 @@ DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta d
     return drift;
 }
 
-void splice_newest(KvCache& student, const KvCache& teacher, Delta delta, int64_t count, int32_t refresh,
-                   int64_t step) {
+int64_t splice_newest(KvCache& student, const KvCache& teacher, Delta delta, int64_t count, int32_t refresh,
+                      int64_t step) {
     RL_ASSERT(count >= 0 && count <= delta.size());
-    if (count > 0) student.splice(teacher, delta.end - count, count, refresh, step);
+    int64_t bytes = 0;
+    if (count > 0) bytes = student.splice(teacher, delta.end - count, count, refresh, step);
     if (count < delta.size()) student.mark_skipped(delta.first, delta.size() - count, refresh, step);
+    return bytes;
+}
+
+std::vector<int64_t> scope_positions(const RefreshScope& scope, Delta stretch, const DriftMap& drift,
+                                     std::span<const float> attention, int64_t kv_heads) {
+    std::vector<int64_t> positions(static_cast<size_t>(stretch.size()));
+    std::iota(positions.begin(), positions.end(), stretch.first);
+    if (scope.positions == ScopePositions::all) return positions;
+    const auto count = std::min<size_t>(static_cast<size_t>(scope.count), positions.size());
+    if (scope.positions == ScopePositions::newest)
+        return {positions.end() - static_cast<int64_t>(count), positions.end()};
+
+    std::vector<int64_t> layers; // in scope
+    for (int64_t layer = 0; layer < drift.layers; ++layer) {
+        bool any = false;
+        for (int64_t head = 0; head < kv_heads; ++head)
+            any |= scope.has(layer, head);
+        if (any) layers.push_back(layer);
+    }
+    const bool keys = scope.parts != ScopeParts::values, values = scope.parts != ScopeParts::keys;
+    std::vector<std::pair<double, int64_t>> scored; // -score, position: sorted, the best come first
+    for (const int64_t position : positions) {
+        const auto at = static_cast<size_t>(position - drift.first_pos);
+        double sum = 0;
+        int64_t held = 0;
+        for (const int64_t layer : layers) {
+            const size_t cell = static_cast<size_t>(layer * drift.positions) + at;
+            if (is_absent(drift.k[cell])) continue;
+            ++held;
+            sum += (keys ? static_cast<double>(drift.k[cell]) : 0) +
+                   (values ? static_cast<double>(drift.v[cell]) : 0);
+        }
+        if (held == 0) continue;
+        double score = scope.positions == ScopePositions::attention ? 1 : sum / static_cast<double>(held);
+        if (scope.positions != ScopePositions::drift)
+            score *= at < attention.size() ? static_cast<double>(attention[at]) : 0;
+        scored.emplace_back(std::isnan(score) ? 0 : -score, position);
+    }
+    std::ranges::sort(scored);
+    scored.resize(std::min(count, scored.size()));
+    positions.clear();
+    for (const auto& [score, position] : scored)
+        positions.push_back(position);
+    std::ranges::sort(positions);
+    return positions;
+}
+
+int64_t splice_scope(KvCache& student, const KvCache& teacher, Delta delta, const EntrySelection& selection,
+                     int32_t refresh, int64_t step) {
+    const int64_t bytes = student.splice(teacher, selection, refresh, step);
+    auto chosen = selection.positions.begin();
+    for (int64_t first = delta.first; first < delta.end;) { // stretches between those that were chosen
+        const int64_t end = chosen == selection.positions.end() ? delta.end : *chosen;
+        student.mark_skipped(first, end - first, refresh, step);
+        first = end + 1;
+        if (chosen != selection.positions.end()) ++chosen;
+    }
+    return bytes;
 }
 
 void rebuild_columns(const Forward& student, KvCache& cache, int64_t first_pos,

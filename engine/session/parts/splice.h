@@ -2,6 +2,7 @@
 
 #include "engine/model/forward.h"
 #include "engine/record/recording/step_record.h"
+#include "engine/refresh/scope.h"
 
 #include <cstdint>
 #include <memory>
@@ -29,9 +30,24 @@ struct DeltaDrift {
 /// One KV geometry, positions in both caches                                                             (asserted)
 [[nodiscard]] DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta delta);
 
-/// Copies the newest `count` columns of delta from the teacher and marks the rest as passed over. Journalled.
-void splice_newest(KvCache& student, const KvCache& teacher, Delta delta, int64_t count, int32_t refresh,
-                   int64_t step);
+/// Copies the newest `count` columns of delta from the teacher and marks the rest as passed over. Journalled. \return bytes of these columns
+int64_t splice_newest(KvCache& student, const KvCache& teacher, Delta delta, int64_t count, int32_t refresh,
+                      int64_t step);
+
+/// Which positions of `stretch` a scope writes, ascending: all, or RefreshScope::count by their score. Drift is that of the parts in scope,
+/// the mean over the layers in scope that hold the position; attention is what `attention` says. A position that no such layer holds is not
+/// written. Of equal scores the older position comes first.
+/// \param drift      of a delta that holds the stretch
+/// \param attention  of position delta.first + i, delta as of `drift`; what it lacks is 0
+/// \param kv_heads   of the model
+[[nodiscard]] std::vector<int64_t> scope_positions(const RefreshScope& scope, Delta stretch,
+                                                   const DriftMap& drift, std::span<const float> attention,
+                                                   int64_t kv_heads);
+
+/// Copies these positions of delta from the teacher, in the layers, KV heads and parts of the scope, and marks the other positions as passed over.
+/// Journalled. \return bytes that were written
+int64_t splice_scope(KvCache& student, const KvCache& teacher, Delta delta, const EntrySelection& selection,
+                     int32_t refresh, int64_t step);
 
 /// Rebuild mode: the geometries differ, so nothing can be copied. The student's columns from `first_pos` on are computed
 /// again from their tokens, which for an exact cache reproduces them (reference/refresh.md, section 4). The cache tells

@@ -225,9 +225,9 @@ void PolicyRunner::set_values(const CachePolicyConfig& config) {
     m_policy->set_values(CacheValues(config.values));
 }
 
-void PolicyRunner::refreshed(int64_t first_pos, int64_t n) {
+void PolicyRunner::refreshed(const EntrySelection& written) {
     if (m_backing != nullptr) m_backing->begin_step(); // it may have brought what was overwritten
-    m_policy->refreshed(first_pos, n, *m_edits);
+    m_policy->refreshed(written, *m_edits);
 }
 
 std::shared_ptr<const CachePolicy> PolicyRunner::mark() const {

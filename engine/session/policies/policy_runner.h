@@ -62,8 +62,8 @@ public:
     [[nodiscard]] bool full_step_now() { return m_policy->full_step_now(); }
     /// Of passes that read the newest token again: they read what its step read, as far as it is still held.
     [[nodiscard]] LayerHooks& again();
-    /// Positions [first_pos, first_pos + n) were spliced.
-    void refreshed(int64_t first_pos, int64_t n);
+    /// These entries were spliced; at least one position.
+    void refreshed(const EntrySelection& written);
 
     /// The policy's state, for rewinds; and back to it.
     [[nodiscard]] std::shared_ptr<const CachePolicy> mark() const;

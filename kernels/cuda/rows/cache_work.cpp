@@ -70,31 +70,39 @@ public:
     std::shared_ptr<const SavedColumns> splice(const DeviceColumns& to, const DeviceColumns& from, int64_t n,
                                                void* stream_) override {
         RL_ASSERT(n > 0 && n <= most_spliced_columns);
+        return replace(n, static_cast<size_t>(m_shape.bytes(n)), static_cast<cudaStream_t>(stream_),
+                       [&](cudaStream_t stream) {
+                           SpliceInputs in = inputs(to, from, n);
+                           in.journal = m_staging.data();
+                           launch_splice(in, stream);
+                       });
+    }
+
+    std::shared_ptr<const SavedColumns> splice(const DeviceColumns& to, const DeviceColumns& from,
+                                               bool packed, const SelectedColumns& which,
+                                               void* stream_) override {
+        const auto n = static_cast<int64_t>(which.columns.size());
+        RL_ASSERT(n > 0 && n <= most_spliced_columns && !which.heads.empty() && (which.keys || which.values));
+        return replace(n, static_cast<size_t>(half_bytes(which, n) * (which.keys && which.values ? 2 : 1)),
+                       static_cast<cudaStream_t>(stream_), [&](cudaStream_t stream) {
+                           launch_some(to, from, packed, which, static_cast<std::byte*>(m_staging.data()),
+                                       stream);
+                       });
+    }
+
+    void restore(const DeviceColumns& to, const SavedColumns& saved_, const SelectedColumns& which,
+                 void* stream_) override {
         auto* const stream = static_cast<cudaStream_t>(stream_);
+        const auto& saved = dynamic_cast<const Saved&>(saved_);
+        RL_ASSERT(static_cast<int64_t>(which.columns.size()) <= saved.columns());
         const std::lock_guard lock(m_mutex);
-        if (m_staging.data() == nullptr) {
-            m_copying = make_stream();
-            m_spliced = make_event();
-            m_staging_read = make_event();
-            m_staging = DeviceMemory(static_cast<size_t>(m_shape.bytes(most_spliced_columns)));
-        }
-        const auto bytes = static_cast<size_t>(m_shape.bytes(n));
-        auto saved = std::make_shared<Saved>(m_free, n, bytes);
-        const Block& block = saved->block();
-        // The copy of the splice in front may still read the staging memory.
-        check(cudaStreamWaitEvent(stream, m_staging_read.get(), 0), "ordering a splice");
-        SpliceInputs in = inputs(to, from, n);
-        in.journal = m_staging.data();
-        launch_splice(in, stream);
-        check(cudaEventRecord(m_spliced.get(), stream), "ordering a splice");
-        check(cudaStreamWaitEvent(m_copying.get(), m_spliced.get(), 0), "ordering a splice");
-        check(cudaStreamWaitEvent(m_copying.get(), block.used.get(), 0), "ordering a splice"); // by a restore
-        check(cudaMemcpyAsync(block.memory.data(), m_staging.data(), bytes, cudaMemcpyDeviceToHost,
-                              m_copying.get()),
-              "saving columns");
-        check(cudaEventRecord(m_staging_read.get(), m_copying.get()), "ordering a splice");
-        check(cudaEventRecord(block.used.get(), m_copying.get()), "ordering a splice");
-        return saved;
+        const Block& block = saved.block();
+        check(cudaStreamWaitEvent(stream, block.used.get(), 0), "ordering a rewind");
+        auto* const first = static_cast<std::byte*>(seen_by_device(block.memory));
+        const DeviceColumns from{first, first + (which.keys ? half_bytes(which, saved.columns()) : 0),
+                                 saved.columns(), 0};
+        launch_some(to, from, true, which, nullptr, stream);
+        check(cudaEventRecord(block.used.get(), stream), "ordering a rewind");
     }
 
     void restore(const DeviceColumns& to, const SavedColumns& saved_, int64_t n, void* stream_) override {
@@ -137,6 +145,72 @@ public:
     }
 
 private:
+    /// \param launch  puts `bytes` of what it replaces into the staging memory. \return the host's copy of them
+    template <typename Launch>
+    std::shared_ptr<const SavedColumns> replace(int64_t columns, size_t bytes, cudaStream_t stream,
+                                                Launch launch) {
+        const std::lock_guard lock(m_mutex);
+        if (m_staging.data() == nullptr) {
+            m_copying = make_stream();
+            m_spliced = make_event();
+            m_staging_read = make_event();
+            m_staging = DeviceMemory(static_cast<size_t>(m_shape.bytes(most_spliced_columns)));
+        }
+        auto saved = std::make_shared<Saved>(m_free, columns, bytes);
+        const Block& block = saved->block();
+        // The copy of the splice in front may still read the staging memory.
+        check(cudaStreamWaitEvent(stream, m_staging_read.get(), 0), "ordering a splice");
+        launch(stream);
+        check(cudaEventRecord(m_spliced.get(), stream), "ordering a splice");
+        check(cudaStreamWaitEvent(m_copying.get(), m_spliced.get(), 0), "ordering a splice");
+        check(cudaStreamWaitEvent(m_copying.get(), block.used.get(), 0), "ordering a splice"); // by a restore
+        check(cudaMemcpyAsync(block.memory.data(), m_staging.data(), bytes, cudaMemcpyDeviceToHost,
+                              m_copying.get()),
+              "saving columns");
+        check(cudaEventRecord(m_staging_read.get(), m_copying.get()), "ordering a splice");
+        check(cudaEventRecord(block.used.get(), m_copying.get()), "ordering a splice");
+        return saved;
+    }
+
+    /// Of n columns of the listed heads, one half.
+    [[nodiscard]] int64_t half_bytes(const SelectedColumns& which, int64_t n) const {
+        return static_cast<int64_t>(which.heads.size()) * n * m_shape.head_dim * bytes_of(m_shape.type);
+    }
+
+    /// \param saved  gets what stood there: keys, then values, of the listed ones; null: not wanted
+    void launch_some(const DeviceColumns& to, const DeviceColumns& from, bool packed,
+                     const SelectedColumns& which, std::byte* saved, cudaStream_t stream) const {
+        const auto n = static_cast<int64_t>(which.columns.size());
+        std::byte* const saved_v = saved == nullptr || !which.keys ? saved : saved + half_bytes(which, n);
+        const int64_t entry = m_shape.head_dim * bytes_of(m_shape.type);
+        for (size_t first = 0; first < which.heads.size(); first += rows::most_spliced_heads) {
+            const auto before = static_cast<int64_t>(first);
+            const auto behind = [&](auto* memory, int64_t columns, bool wanted) {
+                return memory == nullptr || !wanted
+                           ? nullptr
+                           : static_cast<std::byte*>(memory) + before * columns * entry;
+            };
+            SpliceSomeInputs in;
+            in.type = m_shape.type;
+            in.k = which.keys ? to.k : nullptr;
+            in.v = which.values ? to.v : nullptr;
+            in.packed = packed;
+            in.teacher_k = packed ? behind(from.k, from.capacity, which.keys) : from.k;
+            in.teacher_v = packed ? behind(from.v, from.capacity, which.values) : from.v;
+            in.head_dim = m_shape.head_dim;
+            in.capacity = to.capacity;
+            in.teacher_capacity = from.capacity;
+            in.first = to.first;
+            in.teacher_first = from.first;
+            in.heads = which.heads.subspan(
+                first, std::min<size_t>(rows::most_spliced_heads, which.heads.size() - first));
+            in.columns = which.columns;
+            in.saved_k = behind(saved, n, which.keys);
+            in.saved_v = behind(saved_v, n, which.values);
+            launch_splice_some(in, stream);
+        }
+    }
+
     [[nodiscard]] SpliceInputs inputs(const DeviceColumns& to, const DeviceColumns& from, int64_t n) const {
         SpliceInputs in;
         in.type = m_shape.type;

@@ -4,6 +4,7 @@
 #include "kernels/decode/rows_shapes.h"
 
 #include <cstdint>
+#include <span>
 
 /// The kernels of a pass of many rows on the device: a refresh reads the tokens of delta, a verification reads drafts, a prefill reads a
 /// prompt in chunks. From 2 to 512 rows at positions first, first + 1, ...; the same model, cache and numbers as a decode step
@@ -128,5 +129,21 @@ struct SpliceInputs {
     float* drift = nullptr;  ///< null: not wanted
 };
 RL_LAUNCHER void launch_splice(const SpliceInputs& in, void* stream);
+
+/// Some entries of a splice: of KV heads and columns that are listed, keys, values or both. What stood there goes to `saved_k` and `saved_v` first,
+/// [heads, columns, head_dim], which may be pinned memory of the host. head_dim as in SpliceInputs. One launch.
+struct SpliceSomeInputs {
+    WeightType type{};
+    void *k = nullptr, *v = nullptr; ///< the student's, as in SpliceInputs; null: that half stays
+    const void *teacher_k = nullptr, *teacher_v = nullptr; ///< the same, or packed
+    bool packed =
+        false; ///< the teacher's entries stand at [heads, teacher_capacity, head_dim], column j of the list at j
+    int64_t head_dim = 0, capacity = 0, teacher_capacity = 0;
+    int64_t first = 0, teacher_first = 0;
+    std::span<const uint16_t> heads; ///< layer * kv_heads + head, ascending; at most rows::most_spliced_heads
+    std::span<const int32_t> columns;            ///< from `first` on, ascending; at most most_spliced_columns
+    void *saved_k = nullptr, *saved_v = nullptr; ///< null: not wanted
+};
+RL_LAUNCHER void launch_splice_some(const SpliceSomeInputs& in, void* stream);
 
 } // namespace refreshlab::kernels::RL_GPU

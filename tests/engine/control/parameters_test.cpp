@@ -65,6 +65,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
         CHECK(p.slider_max <= p.max);
         CHECK(p.slider_min < p.slider_max);
         CHECK((p.kind == Parameter::Kind::choice || p.kind == Parameter::Kind::list) == !p.choices.empty());
+        CHECK((p.kind == Parameter::Kind::text) == !p.form.empty());
         CHECK(find_parameter(p.key) == &*std::find_if(parameters().begin(), parameters().end(),
                                                       [&](const Parameter& q) { return q.key == p.key; }));
     }
@@ -86,6 +87,11 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "combine",
                             "window.size",
                             "refresh.lag",
+                            "refresh.layers",
+                            "refresh.kv_heads",
+                            "refresh.parts",
+                            "refresh.positions",
+                            "refresh.count",
                             "budget.refreshes",
                             "budget.per_tokens",
                             "shadow",
@@ -240,6 +246,9 @@ TEST_CASE("what is set is read back, and what is read back can be set", "[contro
                 break;
             case Parameter::Kind::choice:
                 value = p.choices[random() % p.choices.size()];
+                break;
+            case Parameter::Kind::text:
+                value = random() % 4 == 0 ? "all" : fmt::format("{},{}-70", random() % 9, 10 + random() % 50);
                 break;
             case Parameter::Kind::list:
                 value = fmt::format("{},{}", 1 + random() % 50, 51 + random() % 900);

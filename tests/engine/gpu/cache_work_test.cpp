@@ -89,6 +89,78 @@ TEST_CASE("splices, rewinds and truncations by a device's kernels leave the bits
     }
 }
 
+EntrySelection random_selection(Random& random, const Geometry& g, int64_t first, int64_t end) {
+    EntrySelection selection;
+    for (int64_t p = first; p < end; ++p)
+        if (random.between(0, 2) != 0) selection.positions.push_back(p);
+    if (selection.positions.empty()) selection.positions.push_back(first);
+    for (int64_t i = 0; i < g.layers * g.kv_heads; ++i)
+        selection.heads.push_back(static_cast<uint8_t>(random.between(0, 1)));
+    selection.heads[static_cast<size_t>(random.between(0, g.layers * g.kv_heads - 1))] = 1;
+    const int64_t halves = random.between(0, 2);
+    selection.halves = {halves != 1, halves != 2};
+    return selection;
+}
+
+TEST_CASE("selective splices, rewinds and truncations by a device's kernels leave the bits of those without",
+          "[gpu][cache]") {
+    Random random(1406);
+    for (const Geometry& g : geometries()) {
+        for (int round = 0; round < 6; ++round) {
+            Caches caches(random, g, 31);
+            const auto before = caches.plain->clone();
+            for (int64_t step = 1; step <= 4; ++step) {
+                const int64_t first = random.between(0, 20);
+                const EntrySelection selection =
+                    random_selection(random, g, first, random.between(first + 1, 31));
+                (void)simt::take_activity();
+                const int64_t bytes =
+                    caches.device->splice(*caches.teacher, selection, static_cast<int32_t>(step), step);
+                const simt::Activity activity = simt::take_activity();
+                REQUIRE(activity.launches.size() == 1);
+                REQUIRE(activity.device_waits + activity.stream_waits + activity.event_waits == 0);
+                REQUIRE(bytes ==
+                        caches.plain->splice(*caches.teacher, selection, static_cast<int32_t>(step), step));
+                REQUIRE(caches.equal());
+                if (step == 2) caches.splice(9, 8, 7, step); // a whole one between
+            }
+            const auto kernels_copy = caches.device->clone();
+            for (KvCache* cache : {caches.device.get(), caches.plain.get()})
+                cache->truncate(18); // through some of them
+            REQUIRE(caches.equal());
+            for (const int64_t step : {2, 0}) {
+                for (KvCache* cache : {caches.device.get(), caches.plain.get()})
+                    cache->rewind(step, 18);
+                REQUIRE(caches.equal());
+            }
+            REQUIRE(same_bits(caches.device->keys(0, 18), before->keys(0, 18)));
+            REQUIRE(same_bits(caches.device->values(0, 18), before->values(0, 18)));
+            kernels_copy->rewind(0, 31); // the copy shares what was saved
+            REQUIRE(same_bits(kernels_copy->keys(0, 31), before->keys(0, 31)));
+            REQUIRE(same_bits(kernels_copy->values(0, 31), before->values(0, 31)));
+        }
+    }
+}
+
+TEST_CASE("more entries than a launch takes are spliced in several", "[gpu][cache]") {
+    Random random(1407);
+    const Geometry g{300, 2, 16, 300, at::kBFloat16}; // 600 KV heads, 290 columns
+    Caches caches(random, g, 290);
+    const auto before = caches.plain->clone();
+    EntrySelection all;
+    for (int64_t p = 0; p < 290; ++p)
+        all.positions.push_back(p);
+    all.heads.assign(600, 1);
+    all.heads[17] = 0;
+    (void)simt::take_activity();
+    caches.device->splice(*caches.teacher, all, 0, 1);
+    REQUIRE(simt::take_activity().launches.size() == 4);
+    caches.plain->splice(*caches.teacher, all, 0, 1);
+    REQUIRE(caches.equal());
+    caches.device->rewind(0, 290);
+    REQUIRE(same_bits(caches.device->keys(0, 290), before->keys(0, 290)));
+}
+
 TEST_CASE("a splice is one launch, and the host waits for nothing", "[gpu][cache]") {
     Random random(1402);
     Caches caches(random, {3, 2, 16, 700, at::kBFloat16}, 690);

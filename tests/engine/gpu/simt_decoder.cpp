@@ -165,6 +165,27 @@ public:
         const Seen seen(m_shape, to, Contents::written);
         m_work->restore(to, saved, n, stream);
     }
+    std::shared_ptr<const kernels::SavedColumns> splice(const kernels::DeviceColumns& to,
+                                                        const kernels::DeviceColumns& from, bool packed,
+                                                        const kernels::SelectedColumns& which,
+                                                        void* stream) override {
+        const Seen seen(m_shape, to, Contents::written);
+        if (!packed) {
+            const Seen seen_too(m_shape, from, Contents::read_only);
+            return m_work->splice(to, from, packed, which, stream);
+        }
+        const size_t bytes = which.heads.size() *
+                             static_cast<size_t>(from.capacity * m_shape.head_dim * bytes_of(m_shape.type));
+        std::optional<Visible> k, v;
+        if (which.keys) k.emplace(from.k, bytes, Contents::read_only, "packed keys");
+        if (which.values) v.emplace(from.v, bytes, Contents::read_only, "packed values");
+        return m_work->splice(to, from, packed, which, stream);
+    }
+    void restore(const kernels::DeviceColumns& to, const kernels::SavedColumns& saved,
+                 const kernels::SelectedColumns& which, void* stream) override {
+        const Seen seen(m_shape, to, Contents::written);
+        m_work->restore(to, saved, which, stream);
+    }
     std::vector<float> distances(const kernels::DeviceColumns& a, const kernels::DeviceColumns& b, int64_t n,
                                  void* stream) override {
         const Seen seen(m_shape, a, Contents::read_only), seen_too(m_shape, b, Contents::read_only);

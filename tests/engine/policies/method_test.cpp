@@ -217,7 +217,8 @@ TEST_CASE("Quest: a page's score bounds every product in it; the newest page is 
     CHECK((*read)[0] == Positions{8, 9, 18, 19, 20});
     cache.key(9) = {-1.0F, 0.5F};
     cache.key(3) = {4.0F, 0.5F};
-    policy->refreshed(3, 7, cache); // pages 1 to 4 are measured again
+    policy->refreshed({.positions = {3, 9}, .heads = {1}, .halves = {}},
+                      cache); // pages 1 to 4 are measured again
     CHECK((*policy->before_attention(view, cache))[0] == Positions{2, 3, 18, 19, 20});
 }
 

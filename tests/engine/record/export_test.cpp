@@ -151,7 +151,7 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
     const auto events = read_csv(folder / "deep/er/events.csv");
     CHECK(events[0] == Row{"step", "kind", "reason", "automatic", "delta", "first_pos", "spliced",
                            "pass_tokens", "on_fire", "token_before", "token_after", "kl_nats", "mean_drift",
-                           "teacher_ms", "splice_ms", "redraw_ms", "fired_step", "detail"});
+                           "teacher_ms", "splice_ms", "redraw_ms", "fired_step", "bytes_sent", "detail"});
     size_t refreshes = 0, passes = 0, commands = 0;
     int64_t last_step = 0;
     for (size_t i = 1; i < events.size(); ++i) {
@@ -167,9 +167,10 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
             CHECK(row[6] == std::to_string(e.spliced));
             CHECK(row[16] == std::to_string(e.fired_step));
             CHECK(row[8] == to_string(e.on_fire));
+            CHECK(row[17] == (e.bytes_sent ? std::to_string(*e.bytes_sent) : ""));
             CHECK(same_bits(number(row[11]), e.kl_nats));
             CHECK(std::strtod(row[13].c_str(), nullptr) == e.teacher_ms);
-            CHECK(nlohmann::json::parse(row[17]).at(0).at("threshold") == e.hits[0].threshold);
+            CHECK(nlohmann::json::parse(row[18]).at(0).at("threshold") == e.hits[0].threshold);
         } else if (row[1] == "pass") {
             const PassEvent& e = r.passes()[passes++];
             CHECK(row[5] == std::to_string(e.first_pos));
@@ -178,7 +179,7 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
             CHECK(row[4].empty());
         } else {
             CHECK(row[1] == "command");
-            CHECK(row[17] == r.commands()[commands++].json);
+            CHECK(row[18] == r.commands()[commands++].json);
             CHECK(row[11].empty());
         }
     }

@@ -141,6 +141,7 @@ void Grower::boundary(Recording& recording, int64_t t) {
         event.delta = uniform(0, t);
         event.first_pos = length;
         event.spliced = uniform(0, event.delta);
+        if (uniform(0, 1) == 1) event.bytes_sent = uniform(0, 1'000'000);
         event.pass_tokens = uniform(0, t);
         event.on_fire = static_cast<OnFire>(uniform(0, 3));
         event.token_before = static_cast<int32_t>(uniform(0, 299));

@@ -106,14 +106,14 @@ TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
     TemporaryFolder folder;
     const auto file = folder / "version.trace";
     make_trace(file);
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 8");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 9");
     CHECK_THAT(load_error(file),
-               ContainsSubstring("written by a newer version (schema 8, this program reads up to 7)"));
+               ContainsSubstring("written by a newer version (schema 9, this program reads up to 8)"));
     for (const char* pragma : {"PRAGMA user_version = 0", "PRAGMA user_version = -3"}) {
         sqlite::Database(file, sqlite::Open::read_write).exec(pragma);
         CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
     }
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 7");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 8");
     CHECK(load_error(file).empty());
 }
 
@@ -124,7 +124,8 @@ TEST_CASE("a trace of schema 1, which had no lagged refreshes, is read and stays
     make_trace(file);
     {
         sqlite::Database db(file, sqlite::Open::read_write);
-        db.exec("ALTER TABLE refreshes DROP COLUMN fired_step; ALTER TABLE runs DROP COLUMN inherited_cache; "
+        db.exec("ALTER TABLE refreshes DROP COLUMN fired_step; ALTER TABLE refreshes DROP COLUMN bytes_sent; "
+                "ALTER TABLE runs DROP COLUMN inherited_cache; "
                 "DROP TABLE drafts; DROP TABLE layers; DROP "
                 "TABLE cache; DROP TABLE landscapes; DROP TABLE landscape_rows; "
                 "DROP TABLE labels; PRAGMA user_version = 1");
@@ -183,6 +184,9 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE refreshes SET spliced = spliced + 100000",
         "UPDATE refreshes SET spliced = delta + 1",
         "UPDATE refreshes SET pass_tokens = 100000",
+        "UPDATE refreshes SET bytes_sent = -1",
+        "UPDATE refreshes SET bytes_sent = 9223372036854775807",
+        "UPDATE refreshes SET bytes_sent = 'all'",
         "UPDATE refreshes SET fired_step = step + 1",
         "UPDATE refreshes SET on_fire = 'explode'",
         "UPDATE refreshes SET hits = '[{'",

@@ -3,7 +3,8 @@
 // program of schema 3: 12 tokens of the bundled pair with attention entropies and one refresh by hand. schema4.rlt was recorded by
 // the last program of schema 4: 12 tokens of the bundled pair, the student's older entries in 4 bits (KIVI), one refresh. schema5.rlt
 // was recorded by the last program of schema 5: 12 tokens of the bundled pair with an entropy gate, one refresh. schema6.rlt was recorded
-// by the last program of schema 6: 12 tokens of the bundled pair, two periodic refreshes with on_fire redraw.
+// by the last program of schema 6: 12 tokens of the bundled pair, two periodic refreshes with on_fire redraw. schema7.rlt was recorded by the
+// last program of schema 7: 12 tokens of the bundled pair in four drafts that were verified.
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/sqlite.h"
@@ -189,6 +190,33 @@ TEST_CASE("a trace that a program of schema 6 wrote is read as it was, without d
     CHECK_THROWS_AS(load_trace(folder / "now.rlt"), Error);
 }
 
+TEST_CASE(
+    "a trace that a program of schema 7 wrote is read as it was, and does not tell the bytes that were sent",
+    "[record]") {
+    const LabelledRuns trace = read_as_it_was(7);
+    REQUIRE(trace.runs.size() == 1);
+    const Recording& r = *trace.runs[0];
+    CHECK(r.steps() == 12);
+    CHECK(generated_text(r) == "The sun was shining brightly overhead, Emma and Tom.");
+    CHECK(r.drafts().size() == 4);
+    REQUIRE(r.refreshes().size() == 4);
+    CHECK(r.refreshes()[2].step == 10);
+    CHECK(r.refreshes()[2].spliced == 2);
+    for (size_t i = 0; i < 4; ++i)
+        CHECK_FALSE(r.refreshes()[i].bytes_sent);
+    CHECK_FALSE(bytes_sent(r));
+    CHECK(summary_json(r).at("bytes_sent").is_null());
+    CHECK(r.info().config.policy.scope.whole());
+    TemporaryFolder folder;
+    REQUIRE(save_trace(folder / "now.rlt", trace.runs[0]));
+    const auto now = load_trace(folder / "now.rlt").at(0);
+    CHECK(first_difference(r, *now) == std::nullopt);
+    CHECK_FALSE(now->refreshes()[0].bytes_sent);
+    // Schema 7 had no such column.
+    sqlite::Database(folder / "now.rlt", sqlite::Open::read_write).exec("PRAGMA user_version = 7");
+    CHECK_THROWS_AS(load_trace(folder / "now.rlt"), Error);
+}
+
 TEST_CASE("a trace keeps the first name of mc.every, so that earlier programs read it", "[record]") {
     const TemporaryFolder folder;
     REQUIRE(save_trace(folder / "new.rlt", load_trace(schema2()).at(0)));
@@ -204,7 +232,7 @@ TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     REQUIRE(save_trace(folder / "now.rlt", old));
     {
         sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
-        CHECK(db.integer("PRAGMA user_version") == 7);
+        CHECK(db.integer("PRAGMA user_version") == 8);
     }
     const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);

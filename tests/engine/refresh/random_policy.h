@@ -39,6 +39,12 @@ inline RefreshPolicy random_policy(std::mt19937& random) {
         policy.triggers.push_back(trigger);
     }
     if (random() % 3 == 0) policy.window = up_to(10);
+    if (random() % 3 == 0) policy.scope.layers = {{up_to(2), 3}, {5, 5 + up_to(9)}};
+    if (random() % 3 == 0)
+        policy.scope.kv_heads = {{{}, {0, up_to(1)}}, {IndexRange{2, 2 + up_to(3)}, {2, 3}}};
+    if (random() % 3 == 0) policy.scope.parts = static_cast<ScopeParts>(up_to(2));
+    if (random() % 3 == 0) policy.scope.positions = static_cast<ScopePositions>(up_to(4));
+    if (random() % 3 == 0) policy.scope.count = up_to(40);
     if (random() % 4 == 0) policy.lag = 1 + up_to(8);
     policy.on_fire = static_cast<OnFire>(up_to(policy.lag > 0 ? 2 : 3)); // verify takes no lag
     if (random() % 2 == 0)

@@ -333,6 +333,87 @@ TEST_CASE("a splice copies columns of all layers, keeps what stood there and tel
     }
 }
 
+TEST_CASE(
+    "a splice of listed entries copies them, from a cache or from packed memory, and keeps what stood there",
+    "[simt][rows]") {
+    Random random(1306);
+    for (const WeightType type : weight_types) {
+        for (const SpliceCase& c : {SpliceCase{1, 1, 16, 0, 1}, SpliceCase{2, 5, 80, 3, 17},
+                                    SpliceCase{2, 2, 256, 1, 9}, SpliceCase{3, 4, 128, 7, 8}}) {
+            for (const int halves : {1, 2, 3}) { // keys, values, both
+                for (const bool packed : {false, true}) {
+                    CAPTURE(static_cast<int>(type), c.head_dim, halves, packed);
+                    std::vector<int32_t> columns;
+                    std::vector<uint16_t> heads;
+                    for (int32_t j = 0; j < c.n; ++j)
+                        if (j == 0 || random.between(0, 1) == 1) columns.push_back(j);
+                    for (int64_t i = 0; i < c.layers * c.kv_heads; ++i)
+                        if (i == c.layers * c.kv_heads - 1 || random.between(0, 1) == 1)
+                            heads.push_back(static_cast<uint16_t>(i));
+                    const auto n = static_cast<int64_t>(columns.size()),
+                               rows = static_cast<int64_t>(heads.size());
+                    const int64_t teacher_first = packed ? 0 : random.between(0, 9),
+                                  capacity = c.first + c.n + random.between(0, 3),
+                                  teacher_capacity = packed ? n : teacher_first + c.n;
+                    const auto cache = [&](int64_t of_heads, int64_t of_columns) {
+                        return random.normal({of_heads, of_columns, c.head_dim}).to(dtype_of(type));
+                    };
+                    const int64_t all = c.layers * c.kv_heads;
+                    const at::Tensor k = cache(all, capacity), v = cache(all, capacity),
+                                     tk = cache(packed ? rows : all, teacher_capacity),
+                                     tv = cache(packed ? rows : all, teacher_capacity);
+                    const auto teacher_k = bytes_on_device(tk, "teacher's k"),
+                               teacher_v = bytes_on_device(tv, "teacher's v");
+                    const auto saved_bytes = static_cast<size_t>(rows * n * c.head_dim * bytes_of(type));
+                    simt::in_orders(2, [&](uint64_t order) {
+                        const auto at_k = bytes_on_device(k, "k", Contents::written),
+                                   at_v = bytes_on_device(v, "v", Contents::written);
+                        const Array<uint8_t> saved_k(saved_bytes, "saved k"), saved_v(saved_bytes, "saved v");
+                        gpu::SpliceSomeInputs in;
+                        in.type = type;
+                        in.k = (halves & 1) != 0 ? at_k.data() : nullptr;
+                        in.v = (halves & 2) != 0 ? at_v.data() : nullptr;
+                        in.teacher_k = teacher_k.data();
+                        in.teacher_v = teacher_v.data();
+                        in.packed = packed;
+                        in.head_dim = c.head_dim;
+                        in.capacity = capacity;
+                        in.teacher_capacity = teacher_capacity;
+                        in.first = c.first;
+                        in.teacher_first = teacher_first;
+                        in.heads = heads;
+                        in.columns = columns;
+                        if (order == 0) {
+                            in.saved_k = saved_k.data();
+                            in.saved_v = saved_v.data();
+                        }
+                        gpu::launch_splice_some(in, nullptr);
+                        for (const auto& [before, teacher, device, saved, written] :
+                             {std::tuple(&k, &tk, &at_k, &saved_k, (halves & 1) != 0),
+                              std::tuple(&v, &tv, &at_v, &saved_v, (halves & 2) != 0)}) {
+                            at::Tensor expected = before->clone();
+                            at::Tensor kept = at::zeros({rows, n, c.head_dim}, before->options());
+                            for (int64_t i = 0; i < rows && written; ++i) {
+                                for (int64_t j = 0; j < n; ++j) {
+                                    const int64_t head = heads[static_cast<size_t>(i)],
+                                                  column = columns[static_cast<size_t>(j)];
+                                    kept[i][j].copy_(expected[head][c.first + column]);
+                                    expected[head][c.first + column].copy_(
+                                        packed ? (*teacher)[i][j] : (*teacher)[head][teacher_first + column]);
+                                }
+                            }
+                            REQUIRE(same_bits(tensor_of(*device, before->sizes(), dtype_of(type)), expected));
+                            if (order == 0 && written)
+                                REQUIRE(same_bits(tensor_of(*saved, {rows, n, c.head_dim}, dtype_of(type)),
+                                                  kept));
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("a splice keeps a NaN in the largest difference", "[simt][rows]") {
     Random random(1305);
     const at::Tensor old = random.normal({1, 2, 3, 32});

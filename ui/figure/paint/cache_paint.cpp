@@ -217,7 +217,8 @@ void paint_cache_marks(const FigurePen& pen, const CachePlaces& places, const Ca
     double last = -1e9;
     for (size_t i = 0; i < shown; ++i) {
         const RefreshEvent& refresh = picture.marks.refresh(i);
-        const double x = places.x_of(model, static_cast<double>(refresh.first_pos + refresh.spliced));
+        const double x = places.x_of(model, static_cast<double>(picture.recording.prompt_length() +
+                                                                refresh.fired_step)); // the end of its delta
         if (x - last < em * 0.2) continue;
         last = x;
         if (ticks)

@@ -246,7 +246,8 @@ std::vector<LegendEntry> text_legend(const Theme& theme, const TextPicture& pict
     std::vector<LegendEntry> all;
     if (picture.origins) {
         for (const Origin origin :
-             {Origin::student, Origin::teacher_refresh, Origin::skipped, Origin::teacher_decode})
+             {Origin::student, Origin::teacher_refresh, Origin::teacher_keys, Origin::teacher_values,
+                                    Origin::teacher_partly, Origin::skipped, Origin::teacher_decode})
             if (occurs([&](int64_t t) { return picture.origins->of(t) == origin; }))
                 all.push_back({origin_label(origin), origin_colour(theme, origin) | alpha_mask});
     }

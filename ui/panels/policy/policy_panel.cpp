@@ -235,6 +235,10 @@ void PolicyPanel::draw_action(UiContext& ctx, const RefreshPolicy& policy) {
     }
     parameter_row(ctx, "window.size", column, "", "Splice at most");
     parameter_row(ctx, "refresh.lag", column, "", "Lands after");
+    for (const char* key : {"refresh.layers", "refresh.kv_heads", "refresh.parts", "refresh.positions"})
+        parameter_row(ctx, key, column);
+    if (policy.scope.positions != ScopePositions::all)
+        parameter_row(ctx, "refresh.count", column, "", "So many");
 }
 
 void PolicyPanel::draw_budget(UiContext& ctx, const RefreshPolicy& policy) {

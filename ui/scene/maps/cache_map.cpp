@@ -22,6 +22,12 @@ const char* origin_label(Origin origin) {
         return "teacher";
     case Origin::skipped:
         return "skipped";
+    case Origin::teacher_keys:
+        return "keys refreshed";
+    case Origin::teacher_values:
+        return "values refreshed";
+    case Origin::teacher_partly:
+        return "partly refreshed";
     }
     return "empty";
 }
@@ -30,7 +36,7 @@ void copy_columns(const CacheState& state, int64_t prompt_length, CacheColumns& 
     const CacheState::Plane& plane = state.plane(0, 0);
     out.step = state.step();
     out.prompt_length = prompt_length;
-    out.origin = plane.origin;
+    out.origin = state.origins();
     out.refresh = plane.refresh;
     out.written_at.assign(plane.written_at.begin(), plane.written_at.end());
 }

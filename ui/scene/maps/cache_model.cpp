@@ -99,7 +99,8 @@ double CacheModel::shown_top() {
 
 std::vector<Origin> reduce_origins(const std::vector<Origin>& origins, int64_t factor) {
     const auto rank = [](Origin o) {
-        return o == Origin::skipped ? 3 : o == Origin::student ? 2 : o == Origin::teacher_refresh ? 1 : 0;
+        if (o >= Origin::teacher_keys) return 2; // in part the student's
+        return o == Origin::skipped ? 4 : o == Origin::student ? 3 : o == Origin::teacher_refresh ? 1 : 0;
     };
     const auto length = static_cast<int64_t>(origins.size());
     std::vector<Origin> reduced;

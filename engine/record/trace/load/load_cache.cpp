@@ -34,7 +34,7 @@ void read_ranges(CacheEvent& event, const Statement& row, int64_t end) {
 }
 
 std::optional<Origin> origin_from_name(const std::string& name) {
-    for (int i = 0; i <= static_cast<int>(Origin::skipped); ++i) {
+    for (size_t i = 0; i < num_origins; ++i) {
         if (name == origin_name(static_cast<Origin>(i))) return static_cast<Origin>(i);
     }
     return std::nullopt;

@@ -15,6 +15,8 @@ using sqlite::Statement;
 
 constexpr int64_t most_drafted = 2 * longest_draft; ///< generous: another program may draft more
 
+constexpr int64_t most_bytes_sent = int64_t{1} << 50;
+
 void check_order(const Statement& row, size_t n) {
     within(row.integer(1), static_cast<int64_t>(n), static_cast<int64_t>(n), "number of an event");
 }
@@ -47,6 +49,8 @@ void load_refreshes(const RunSource& run, Recording& recording) {
         e.redraw_ms = number_or_nan(rows, 16);
         e.hits = hits_from_text(rows.text(17), "a refresh of " + run.name());
         e.fired_step = within(rows.integer(18), 0, e.step, "fired_step of a refresh");
+        if (!rows.is_null(19))
+            e.bytes_sent = within(rows.integer(19), 0, most_bytes_sent, "bytes_sent of a refresh");
         recording.add_refresh(std::move(e));
     }
 }

@@ -103,7 +103,8 @@ const std::vector<Table>& tables() {
                      {"redraw_ms", number_type},
                      {"hits", text_type},
                      {"fired_step", integer_type, 2,
-                      "step"}}, // before lags every refresh landed where it fired
+                      "step"}, // before lags every refresh landed where it fired
+                     {"bytes_sent", integer_type, 8, "NULL"}},
          .key = "run, n"},
         {.name = "passes",
          .columns = {{"run", integer_type},

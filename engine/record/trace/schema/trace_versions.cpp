@@ -26,7 +26,7 @@ bool add_missing_tables(sqlite::Database& db, int64_t up_to) {
         if (table.since > version) {
             sql += create_sql(table);
             now = std::max(now, table.since);
-        } else if (table.columns_of(version).size() != table.columns.size()) {
+        } else if (table.columns_of(version).size() < table.columns_of(up_to).size()) {
             return false;
         }
     }

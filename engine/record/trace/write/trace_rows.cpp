@@ -157,6 +157,11 @@ void TraceRows::refresh(int64_t run, size_t n, const RefreshEvent& e) {
     s.bind_number(16, e.redraw_ms);
     s.bind(17, hits_to_text(e.hits));
     s.bind(18, e.fired_step);
+    if (e.bytes_sent) {
+        s.bind(19, *e.bytes_sent);
+    } else {
+        s.bind_null(19);
+    }
     s.run();
 }
 

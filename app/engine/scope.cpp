@@ -1,0 +1,140 @@
+#include "app/base/output.h"
+#include "app/base/trace_runs.h"
+#include "app/engine/carry_out.h"
+#include "app/options/scope_options.h"
+#include "engine/base/error.h"
+#include "engine/base/interrupt.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
+#include "engine/control/derive/derive_spec.h"
+#include "engine/control/parameters.h"
+#include "engine/record/trace/trace_store.h"
+#include "engine/session/driver/replay.h"
+#include "engine/session/pair/model_pair.h"
+#include "engine/session/pair/run_text.h"
+#include "engine/study/measure/scope_readings.h"
+#include "engine/study/measure/sweep_score.h"
+#include "engine/study/studies/scope_tables.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace refreshlab::app {
+
+namespace {
+
+constexpr auto doing = "measuring where refreshes pay";
+
+std::vector<int64_t> boundaries_of(const ScopeCommandOptions& options, const Recording& run) {
+    if (!options.at.empty() && options.every > 0)
+        throw Error(doing, {}, "--every and --at both say where the refreshes are", "give one of them");
+    if (!options.at.empty()) {
+        RunConfig config;
+        set_parameter(config, "at", options.at); // one reader of schedules
+        if (config.policy.at.empty())
+            throw Error(doing, {}, "--at names no step", "give steps, ascending: 32,64,96");
+        return config.policy.at;
+    }
+    std::vector<int64_t> boundaries;
+    for (size_t i = 0; options.every == 0 && i < run.refreshes().size(); ++i)
+        if (run.refreshes()[i].spliced > 0) boundaries.push_back(run.refreshes()[i].fired_step);
+    if (!boundaries.empty()) return boundaries;
+    const int64_t every = options.every > 0 ? options.every : 16;
+    for (int64_t step = every; step < run.num_tokens(); step += every)
+        boundaries.push_back(step);
+    return boundaries;
+}
+
+RunConfig config_of(const ScopeCommandOptions& options, const Recording& run) {
+    RunConfig config = run.info().config;
+    if (!config.student_cache.is_full() || !config.teacher_cache.is_full())
+        throw Error(doing, "with a cache policy", "it is about caches that keep everything",
+                    "take a run without one");
+    if (!options.teacher.empty()) config.teacher_dir = options.teacher;
+    if (!options.student.empty()) config.student_dir = settled_model(options.student);
+    if (!options.device.empty()) {
+        config.device = options.device;
+        config.teacher_device.clear();
+        config.student_device.clear();
+    }
+    if (options.threads > 0) config.threads = options.threads;
+    if (config.mode != Mode::teacher && !config.reads_given())
+        say("note: run {} was written by the student, and its text is likeliest under the cache that it was "
+            "written with: a text of the "
+            "teacher (--mode teacher) or a given one says more\n",
+            run.info().id);
+    config.mode = Mode::overfill;
+    config.kernels = KernelSet::automatic;
+    config.policy = RefreshPolicy{};
+    return config;
+}
+
+/// A line of progress on a terminal.
+class Reading {
+public:
+    ~Reading() {
+        if (m_shown) draw_line("");
+    }
+    bool step(const ScopeMapProgress& now) {
+        if (m_terminal) {
+            m_shown = true;
+            draw_line(
+                now.rows_done < now.rows
+                    ? fmt::format("map {:.0f} %",
+                                  100.0 * static_cast<double>(now.rows_done) / static_cast<double>(now.rows))
+                    : fmt::format("greedy order: {} KV heads keep {:.0f} %", now.taken, 100 * now.share));
+        }
+        return interrupted() == 0;
+    }
+
+private:
+    bool m_terminal = isatty(fileno(stderr)) != 0, m_shown = false;
+};
+
+} // namespace
+
+int carry_out(const ScopeCommandOptions& options) {
+    check_outputs(std::vector<NamedFile>{{"--csv", options.csv}, {"--json", options.json}},
+                  std::vector<NamedFile>{{"TRACE", options.trace}});
+    const std::shared_ptr<const Recording> run = chosen_run(load_trace(options.trace), options.run_id,
+                                                            "reading the run of a scope map", options.trace);
+    const RunInfo& info = run->info();
+    ScopeMapRequest request;
+    request.prompt_ids = info.prompt_ids;
+    request.tokens = run->token_ids();
+    request.boundaries = boundaries_of(options, *run);
+    request.horizon = options.horizon;
+    request.blocks = options.blocks;
+    request.keep = options.keep;
+    const RunConfig config = config_of(options, *run);
+    if (!config.teacher_dir.empty())
+        JudgeTokens(config.teacher_dir).require_same(*run); // before a weight is read
+    const auto text = std::make_shared<const RunText>(
+        RunText{{info.rendered_prompt, info.prompt_ids, 0}, run->token_ids()});
+    const auto pair = load_pair(config, {}, text);
+    note_interrupts();
+    std::optional<ScopeMap> map;
+    {
+        Reading reading;
+        map = compute_scope_map(*pair, request,
+                                options.threads > 0 ? replay_execution(options.threads, info.kernel_set)
+                                                    : replay_execution(info),
+                                [&](const ScopeMapProgress& now) { return reading.step(now); });
+    }
+    if (!map) {
+        say("cancelled: nothing is written\n");
+        return 128 + interrupted();
+    }
+    const StudyResult result = scope_tables(*map);
+    if (!options.json.empty()) write_file(options.json, json_text(to_json(*map), 1) + "\n");
+    if (!options.csv.empty()) write_study(result, options.csv);
+    print("{}", to_markdown(result));
+    return 0;
+}
+
+} // namespace refreshlab::app

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "engine/results/scope_map.h"
+#include "engine/session/pair/model_pair.h"
+#include "engine/session/pair/run_execution.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// What a scope map is made of.
+struct ScopeMapRequest {
+    std::vector<int32_t> prompt_ids, tokens; ///< x, y_1 .. y_N: a finished run's, or a given text
+    /// Steps of the refreshes, ascending. Each writes the positions since the one in front; those without `horizon` steps behind them are
+    /// boundaries all the same, and not measured.
+    std::vector<int64_t> boundaries;
+    int64_t horizon = 16, blocks = 4;
+    /// The greedy order goes on until it keeps this share of the gain; 0: no greedy order.
+    double keep = 0.95;
+    static constexpr int64_t looked_at = 8; ///< candidates that a step of the greedy order reads again
+};
+
+struct ScopeMapProgress {
+    int64_t rows_done = 0, rows = 0; ///< of the map; the greedy order comes after it
+    int64_t taken = 0;               ///< KV heads of the greedy order so far
+    double share = 0;                ///< of the gain that they keep
+};
+
+/// Reads a text with parts of refreshes, as exact forwards: the student's rows of many parts go through it together, each with the entries of delta
+/// that its part wants from the teacher's columns, the student's, or columns in which the two are mixed KV head by KV head
+/// (AttentionInputs::tails, another list for every layer). On the CPU the losses have the bits of a session's records that reads the text with that
+/// scope.
+///
+/// Greedy  cells are (layer, KV head). Each step looks at the `looked_at` cells whose gain, as it was known last, is largest, reads the text again
+///         with each of them added, and takes the best. With gains that only shrink as the set grows this is the greedy choice of all cells; else it is
+///         close to it. Chosen and judged on the same refreshes.
+/// Cost    refreshes * horizon * 2 * (1 + 2 + 3 layers + layers * kv_heads + layers * blocks) rows of the student, and looked_at * horizon * refreshes rows a
+///         step of the greedy order.
+/// \param progress  after every forward; false ends it
+/// \return nothing where it was ended
+/// Throws Error{bad_input}: a pair that copies nothing, a text or ids that do not fit, no refresh with `horizon` steps behind it.
+[[nodiscard]] std::optional<ScopeMap>
+compute_scope_map(const ModelPair& pair, const ScopeMapRequest& request, const Execution& execution,
+                  const std::function<bool(const ScopeMapProgress&)>& progress = {});
+
+} // namespace refreshlab
