@@ -247,8 +247,9 @@ std::vector<LegendEntry> text_legend(const Theme& theme, const TextPicture& pict
     if (picture.origins) {
         for (const Origin origin :
              {Origin::student, Origin::teacher_refresh, Origin::teacher_keys, Origin::teacher_values,
-                                    Origin::teacher_partly, Origin::skipped, Origin::teacher_decode})
-            if (occurs([&](int64_t t) { return picture.origins->of(t) == origin; }))
+              Origin::teacher_partly, Origin::skipped, Origin::teacher_decode})
+            if (const bool rare = origin >= Origin::teacher_keys; // listed where it is known to occur
+                (tokens || !rare) && occurs([&](int64_t t) { return picture.origins->of(t) == origin; }))
                 all.push_back({origin_label(origin), origin_colour(theme, origin) | alpha_mask});
     }
     if (picture.gone && picture.gone->any())

@@ -55,10 +55,9 @@ private:
 /// Words of the legend: "teacher prefill", "refreshed", "student", "skipped", ...
 [[nodiscard]] const char* origin_label(Origin origin);
 /// The origins that a legend may name, in its order.
-inline constexpr std::array legend_origins = {Origin::teacher_prefill, Origin::student_prefill,
-                                              Origin::teacher_refresh, Origin::teacher_keys,
-                                              Origin::teacher_values,  Origin::teacher_partly,
-                                              Origin::student,
-                                              Origin::teacher_decode,  Origin::skipped};
+inline constexpr std::array legend_origins = {
+    Origin::teacher_prefill, Origin::student_prefill, Origin::teacher_refresh,
+    Origin::teacher_keys,    Origin::teacher_values,  Origin::teacher_partly,
+    Origin::student,         Origin::teacher_decode,  Origin::skipped};
 
 } // namespace refreshlab::ui
