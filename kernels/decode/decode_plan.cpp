@@ -171,7 +171,7 @@ private:
         const int64_t out = rows * outputs * 4;
         if (onto) {
             launch.traffic.activations += out; // the residual that it is added to
-            ++launch.chain;
+            if (has_mc(p)) ++launch.chain;     // the token alone has it asked for beside the inputs
         } else {
             launch.traffic.small_weights += m_s.hidden * m_element; // norm
         }
@@ -231,8 +231,8 @@ private:
         launch.elements = rows * entries;
         // Queries and weights go to all lanes at once, 16 multiply-adds for a read that costs as much as 4 bytes a lane.
         launch.shared_bytes_read = launch.multiply_adds / 4;
-        // Queries; and where splits are merged, the count of those that are there, their sums, their values.
-        launch.chain = busy > 1 ? 4 : 1;
+        // Queries; and where splits are merged, the count of those that are there, and what they left.
+        launch.chain = busy > 1 ? 2 + merge_rounds(group, m_s.head_dim, busy) : 1;
         launch.reads_early = true;
         launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
         launch.bytes_in_flight =

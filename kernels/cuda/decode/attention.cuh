@@ -22,7 +22,7 @@ constexpr int of_lane = columns / 32; ///< entries of a split that a lane makes 
 struct Parameters {
     DecodeAttentionInputs in;
     Masks masks;
-    int group, head_dim, splits;
+    int group, head_dim, splits, merge_teams;
     float scale, eps;
 };
 
@@ -301,66 +301,90 @@ struct Parts {
     }
 };
 
-/// The last block's work: heads' splits, in index order.
-template <int HEADS>
-__device__ void merge(const Parameters& p, const Place& at, const Parts& parts, float* weights, Sums* of_head,
-                      float* attended) {
-    constexpr int of_thread = (HEADS * most_head_dim / 4 + attention_threads - 1) / attention_threads;
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
-        const float2* const sums = parts.sums + h * p.splits;
-        float max = -INFINITY, sum = 0;
-        for (int s = at.first_split + lane; s <= at.last_split; s += 32)
-            max = fmaxf(max, __ldcg(sums + s).x);
-        max = warp_max(max);
-        for (int s = at.first_split + lane; s <= at.last_split; s += 32) {
-            const float2 of_split = __ldcg(sums + s);
-            sum = fmaf(of_split.y, expf(__fadd_rn(of_split.x, -max)), sum);
-        }
-        sum = warp_sum(sum);
-        if (lane == 0) of_head[h] = {max, sum};
+/// Splits of a head, added up: four channels of its values, relative to e^max.
+struct Merged {
+    float4 values = make_float4(0, 0, 0, 0);
+    float max = -INFINITY, sum = 0;
+
+    __device__ void rescale(float new_max) {
+        const float factor = expf(__fadd_rn(max, -new_max)); // 0 where nothing was added
+        values = make_float4(__fmul_rn(values.x, factor), __fmul_rn(values.y, factor),
+                             __fmul_rn(values.z, factor), __fmul_rn(values.w, factor));
+        sum = __fmul_rn(sum, factor);
+        max = new_max;
     }
-    __syncthreads();
-    float4 merged[of_thread];
-#pragma unroll
-    for (int i = 0; i < of_thread; ++i)
-        merged[i] = make_float4(0, 0, 0, 0);
-    const int of_row = p.head_dim / 4;
-    for (int first = at.first_split; first <= at.last_split; first += columns) {
-        const int count = at.last_split + 1 - first < columns ? at.last_split + 1 - first : columns;
-        for (int i = static_cast<int>(threadIdx.x); i < p.group * count; i += attention_threads) {
-            const int h = i / count, s = i % count;
-            weights[h * columns + s] =
-                expf(__fadd_rn(__ldcg(parts.sums + h * p.splits + first + s).x, -of_head[h].max));
-        }
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < of_thread; ++i) {
-            const int place = static_cast<int>(threadIdx.x) + i * attention_threads, h = place / of_row;
-            if (h >= p.group) break;
-            const auto* const values =
-                reinterpret_cast<const float4*>(parts.values + (int64_t{h} * p.splits + first) * p.head_dim) +
-                place % of_row;
-            float4 sum = merged[i];
-#pragma unroll 4
-            for (int s = 0; s < count; ++s) {
-                const float4 value = __ldcg(values + int64_t{s} * of_row);
-                const float weight = weights[h * columns + s];
-                sum = make_float4(fmaf(weight, value.x, sum.x), fmaf(weight, value.y, sum.y),
-                                  fmaf(weight, value.z, sum.z), fmaf(weight, value.w, sum.w));
-            }
-            merged[i] = sum;
-        }
-        __syncthreads();
+    /// \param of_max  not above max
+    __device__ void add(const float4& of_values, float of_max, float of_sum) {
+        const float weight = expf(__fadd_rn(of_max, -max));
+        values = make_float4(fmaf(weight, of_values.x, values.x), fmaf(weight, of_values.y, values.y),
+                             fmaf(weight, of_values.z, values.z), fmaf(weight, of_values.w, values.w));
+        sum = fmaf(weight, of_sum, sum);
     }
+};
+
+/// A team's share of a head's splits, for the four channels that `values` begins with: every `teams`-th run of splits, a run read at once.
+__device__ inline Merged merge_share(const Place& at, const float4* values, const float2* sums, int of_row,
+                                     int team, int teams) {
+    constexpr int at_once = static_cast<int>(decode::merge_at_once);
+    Merged mine;
+    for (int first = at.first_split + team * at_once; first <= at.last_split; first += teams * at_once) {
+        float4 value[at_once];
+        float2 sum[at_once];
+        float max = mine.max;
 #pragma unroll
-    for (int i = 0; i < of_thread; ++i) {
-        const int place = static_cast<int>(threadIdx.x) + i * attention_threads, h = place / of_row;
-        if (h >= p.group) break;
-        const float all = of_head[h].sum;
+        for (int k = 0; k < at_once; ++k) {
+            value[k] = make_float4(0, 0, 0, 0);
+            sum[k] = make_float2(-INFINITY, 0);
+            if (first + k > at.last_split) continue;
+            value[k] = __ldcg(values + int64_t{first + k} * of_row);
+            sum[k] = __ldcg(sums + first + k);
+        }
+#pragma unroll
+        for (int k = 0; k < at_once; ++k)
+            max = fmaxf(max, sum[k].x);
+        mine.rescale(max);
+#pragma unroll
+        for (int k = 0; k < at_once; ++k) {
+            if (first + k <= at.last_split) mine.add(value[k], sum[k].x, sum[k].y);
+        }
+    }
+    return mine;
+}
+
+/// The last block's work. A thread has four channels of a head; where that leaves threads over, teams of them share the splits.
+/// \param memory  shared, [merge_teams - 1, group * head_dim / 4]
+__device__ inline void merge(const Parameters& p, const Place& at, const Parts& parts, Merged* memory,
+                             Sums* of_head, float* attended) {
+    const int of_row = p.head_dim / 4, all = p.group * of_row, thread = static_cast<int>(threadIdx.x);
+    const int teams = p.merge_teams, team = teams > 1 ? thread / all : 0;
+    const auto share = [&](int place) {
+        const int h = place / of_row;
+        const auto* const values =
+            reinterpret_cast<const float4*>(parts.values + int64_t{h} * p.splits * p.head_dim);
+        return merge_share(at, values + place % of_row, parts.sums + h * p.splits, of_row, team, teams);
+    };
+    const auto finish = [&](int place, const Merged& m) {
+        if (place % of_row == 0) of_head[place / of_row] = {m.max, m.sum};
         reinterpret_cast<float4*>(attended)[place] =
-            make_float4(merged[i].x / all, merged[i].y / all, merged[i].z / all, merged[i].w / all);
+            make_float4(m.values.x / m.sum, m.values.y / m.sum, m.values.z / m.sum, m.values.w / m.sum);
+    };
+    if (teams == 1) {
+        for (int place = thread; place < all; place += attention_threads)
+            finish(place, share(place));
+    } else {
+        Merged mine;
+        const int place = thread - team * all;
+        if (team < teams) mine = share(place);
+        if (team > 0 && team < teams) memory[(team - 1) * all + place] = mine;
+        __syncthreads();
+        for (int t = 1; t < teams && team == 0; ++t) {
+            const Merged other = memory[(t - 1) * all + place];
+            mine.rescale(fmaxf(mine.max, other.max));
+            mine.add(other.values, other.max, other.sum);
+        }
+        if (team == 0) finish(place, mine);
     }
+    __syncthreads(); // of_head is there
 }
 
 /// All that a block does once it knows what it reads.
@@ -427,7 +451,7 @@ __device__ void attend(const Parameters& p, const Place& at, const Entries& entr
         }
         __syncthreads();
         if (!last) return;
-        merge<HEADS>(p, at, parts, scores, of_head, attended);
+        merge(p, at, parts, reinterpret_cast<Merged*>(scores), of_head, attended);
     }
     if (at.row == 0 && p.in.score_sums != nullptr && thread < p.group)
         reinterpret_cast<float2*>(p.in.score_sums)[at.kv_head * p.group + thread] =
@@ -446,6 +470,7 @@ void launch_attention(const DecodeAttentionInputs& in, const Start& start) {
                        static_cast<int>(group),
                        static_cast<int>(in.head_dim),
                        static_cast<int>(decode::splits(in.capacity)),
+                       static_cast<int>(decode::merge_teams(group, in.head_dim)),
                        static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.head_dim))),
                        static_cast<float>(in.eps)};
     const LaunchShape shape = decode::attention(in.kv_heads, group, in.head_dim, in.rows, in.capacity);

@@ -217,8 +217,12 @@ __device__ inline float with_bias(float sum, const TileRow& row, int o) {
     return row.bias == nullptr ? sum : __fadd_rn(sum, weight_at<WeightType::bf16>(row.bias, row.output + o));
 }
 
-/// A finished product goes where it belongs. \param pass  the row \param output  among those of all matrices
-__device__ inline void finish(const Parameters& p, int pass, int output, float y) {
+/// What a product is added to; 0 where it goes onto nothing. \param pass  the row \param output  among those of all matrices
+__device__ inline float before(const Parameters& p, int pass, int output) {
+    return p.then == Then::onto ? __ldcg(p.out + int64_t{pass} * p.outputs + output) : 0.0F;
+}
+/// A finished product goes where it belongs. \param onto  before() of it
+__device__ inline void finish(const Parameters& p, int pass, int output, float y, float onto) {
     float* const out = p.out + int64_t{pass} * p.outputs + output;
     if (p.then != Then::onto) {
         *out = y;
@@ -229,7 +233,7 @@ __device__ inline void finish(const Parameters& p, int pass, int output, float y
             masks_of(*p.state, p.masks.site, p.masks.layer, pass, 0, p.masks.threshold);
         y = shared::mask_keeps(stream, static_cast<uint32_t>(output)) ? __fmul_rn(y, p.masks.scale) : 0.0F;
     }
-    *out = __fadd_rn(__ldcg(out), y);
+    *out = __fadd_rn(onto, y);
 }
 
 template <bool gated, MatrixForm form, int ROWS>
@@ -266,9 +270,11 @@ __global__ void __launch_bounds__(product_threads, 2) block_product_kernel(const
         for (int output = begin; output < end; output += tile_rows) {
             TileRow of[matrices];
             place(output, of);
-            multiply_tiles<form, rows, matrices>(p, in, live, of, output == begin, tile, exchange, squares);
             const int r = static_cast<int>(threadIdx.x) / tile_rows,
                       o = static_cast<int>(threadIdx.x) % tile_rows;
+            // Asked for beside the inputs: nobody waits for it once the product is there.
+            const float onto = r < live ? before(p, first + r, output + o) : 0.0F;
+            multiply_tiles<form, rows, matrices>(p, in, live, of, output == begin, tile, exchange, squares);
             if (r < live) {
                 constexpr int stride = matrices * rows * tile_rows;
                 const float* const left = exchange + r * tile_rows + o;
@@ -278,7 +284,7 @@ __global__ void __launch_bounds__(product_threads, 2) block_product_kernel(const
                     const float up = __fmul_rn(sum_of_warps(left + rows * tile_rows, stride), factor);
                     y = __fmul_rn(y / __fadd_rn(1.0F, expf(-y)), with_bias(up, of[1], o));
                 }
-                finish(p, first + r, output + o, y);
+                finish(p, first + r, output + o, y, onto);
             }
             if (output + tile_rows < end) __syncthreads(); // the warps' sums have been read
         }

@@ -302,6 +302,25 @@ TEST_CASE("attention of a decode step where splits begin and end", "[simt][decod
     }
 }
 
+TEST_CASE("attention over more splits than the last block reads at once", "[simt][decode]") {
+    Random random(1219);
+    struct Many {
+        int64_t group, head_dim, splits, window;
+    };
+    // Three teams, two, one, and more channels than threads; one run of splits and more, from a later one on.
+    const std::vector<Many> cases{{1, 16, 8, 0},     {1, 16, 27, 0}, {2, 64, 17, 0},
+                                  {2, 64, 26, 6000}, {3, 96, 9, 0},  {8, 144, 10, 2100}};
+    for (const Many& c : cases) {
+        Shape s;
+        s.type = random.pick(weight_types);
+        s.group = c.group;
+        s.head_dim = c.head_dim;
+        s.position = c.splits * 256 - random.between(1, 200);
+        s.window = c.window;
+        check(random, s);
+    }
+}
+
 TEST_CASE("the largest attention that a step may have", "[simt][decode]") {
     Random random(1213);
     Shape s;
