@@ -3,6 +3,7 @@
 #include "kernels/decode/rows_shapes.h"
 #include "kernels/shared/attention_bins.h"
 #include "kernels/shared/check.h"
+#include "kernels/shared/row_accumulators.h"
 
 #include <algorithm>
 #include <bit>
@@ -49,7 +50,7 @@ public:
         }
         if (m_s.taps > 0) attention_rows();
         product(DecodeKernel::head, "head", -1, m_s.vocab, m_s.hidden, false);
-        if (m_s.top_k >= 0) answers();
+        if (m_s.top_k >= 0) answers(m_launches.back());
         return std::move(m_launches);
     }
 
@@ -298,13 +299,14 @@ private:
         launch.chain = 2; // the position, the rotation
     }
 
-    void answers() {
-        PlannedLaunch& launch = add(DecodeKernel::row_answers, "answers", -1, decode::row_answers(m_s.vocab));
-        const int64_t keys = launch.busy_blocks * m_s.top_k * 8;
-        launch.traffic.activations = 2 * m_s.vocab * 4 + keys; // the sums read the row, and so do the keys
-        launch.traffic.activations_written = keys;
-        // The row; one largest logit after the other, in a block's share and again of all blocks; the count of blocks.
-        launch.chain = 3 + 2 * m_s.top_k;
+    /// About the token's row: the blocks' own are merged twice.
+    void answers(PlannedLaunch& head) const {
+        const int64_t blocks = answer_blocks(m_s.vocab), groups = answer_groups(m_s.vocab);
+        const int64_t parts =
+            (blocks + groups) * (static_cast<int64_t>(sizeof(shared::SoftmaxSums)) + m_s.top_k * 8);
+        head.traffic.activations += parts;
+        head.traffic.activations_written += parts;
+        head.chain += 4; // the count of a group's blocks, what they left; the count of groups, what they left
     }
 
     const DecodeShape& m_s;
@@ -336,8 +338,6 @@ const char* name_of(DecodeKernel kernel) {
         return "attention_bins";
     case DecodeKernel::block_product:
         return "block_product";
-    case DecodeKernel::row_answers:
-        return "row_answers";
     case DecodeKernel::rows_embed:
         return "rows_embed";
     case DecodeKernel::rows_norm:

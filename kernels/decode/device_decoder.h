@@ -126,7 +126,7 @@ struct DeviceStep {
     uint64_t seed = 0;
     float dropout = 0; ///< probability, of rows from 1 on
     bool drop_attention = false, drop_attention_output = false, drop_mlp_output = false;
-    float* logits = nullptr; ///< [rows, vocab]
+    float* logits = nullptr; ///< [rows, vocab]; null: they stay with the decoder
     bool answers = false;    ///< statistics of row 0 are wanted, or attention rows
     int64_t top_k = 0;       ///< and its so many largest logits: 0 .. most_answer_keys, not above vocab
     std::span<const AttentionTap> taps{}; ///< not without answers
@@ -149,8 +149,8 @@ struct DevicePass {
 };
 
 /// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
-/// and dropout, so that a step is one copy of 32 bytes to the device, one graph and one copy of the rows. Through lists the graph edits them
-/// first, from memory of the host.
+/// and dropout, so that a step is one copy of 32 bytes to the device, one graph, and one copy of the rows where somebody wants them. Through lists
+/// the graph edits them first, from memory of the host.
 ///
 /// Waits    step() puts the work behind what `stream` has been given, and waits for nothing; where whole lists are uploaded, for their copy
 /// Threads  one at a time
@@ -166,6 +166,8 @@ public:
     virtual void step(const DeviceCache& cache, const DeviceStep& step, void* stream) = 0;
     /// A pass of many rows, by tensor cores where the weights have 16 bits (kernels/cuda/rows); as step().
     virtual void extend(const DeviceCache& cache, const DevicePass& pass, void* stream) = 0;
+    /// Rows [0, rows) of the last step to `to`, [rows, vocab], on its device; before the next call.
+    virtual void copy_logits(float* to, int64_t rows, void* stream) = 0;
     /// Waits until the answers of the last step are there, which must have asked for some: by looking at memory, without a wait for
     /// the device. Throws when the device has failed meanwhile.
     [[nodiscard]] virtual const DeviceAnswers& wait_for_answers() = 0;

@@ -244,12 +244,13 @@ inline constexpr int64_t embed_threads = 256;
     return {{static_cast<uint32_t>(rows), 1, 1}, {static_cast<uint32_t>(embed_threads), 1, 1}, 0};
 }
 
-// --- answers about the token's row of logits ------------------------------------------------------------------------------
-inline constexpr int64_t answer_threads = 256, answer_logits = 4096; ///< of a block
-[[nodiscard]] constexpr LaunchShape row_answers(int64_t vocab) {
-    return {{static_cast<uint32_t>((vocab + answer_logits - 1) / answer_logits), 1, 1},
-            {static_cast<uint32_t>(answer_threads), 1, 1},
-            0};
+// --- answers about the token's row of logits, which the head's blocks make --------------------------------------------------
+inline constexpr int64_t answer_group = 64; ///< neighbouring blocks whose answers are merged first
+[[nodiscard]] constexpr int64_t answer_blocks(int64_t vocab) {
+    return (vocab + head_outputs_per_block - 1) / head_outputs_per_block;
+}
+[[nodiscard]] constexpr int64_t answer_groups(int64_t vocab) {
+    return (answer_blocks(vocab) + answer_group - 1) / answer_group;
 }
 
 } // namespace decode

@@ -392,7 +392,7 @@ private:
             if (with_kl) out.summary = kernels::summarize_rows(row, *ask);
         }
         if (with_mc()) out.mc_logits = rows.narrow(0, 1, m_rows - 1);
-        if (m_in.logits) out.logits = row;
+        if (gives_row(m_in, out)) out.logits = row;
         return out;
     }
 

@@ -318,8 +318,13 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
         lists = {pools.cache, pools.version + 1, pools.whole, pools.offsets, pools.entries, pools.leaving};
     }
     const int64_t rows = in.mc.passes + 1;
-    const at::Tensor logits = at::empty({rows, model().config().vocab_size},
-                                        at::TensorOptions().dtype(at::kFloat).device(model().device()));
+    const bool asks = in.ask && answered_on_device(*in.ask);
+    at::Tensor logits;
+    const auto make_logits = [&] {
+        logits = at::empty({rows, model().config().vocab_size},
+                           at::TensorOptions().dtype(at::kFloat).device(model().device()));
+        return logits.mutable_data_ptr<float>();
+    };
     kernels::DeviceStep step;
     RL_ASSERT(in.tokens[0] >= 0 && in.tokens[0] < model().config().vocab_size);
     step.token = in.tokens[0];
@@ -330,8 +335,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.drop_attention = in.mc.attention;
     step.drop_attention_output = in.mc.attention_output;
     step.drop_mlp_output = in.mc.mlp_output;
-    step.logits = logits.mutable_data_ptr<float>();
-    const bool asks = in.ask && answered_on_device(*in.ask);
+    if (in.logits || in.mc.passes > 0 || (in.ask && !asks)) step.logits = make_logits();
     step.answers = asks || listed || !taps->empty();
     step.taps = *taps;
     step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
@@ -342,6 +346,8 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
         const kernels::DeviceAnswers& answers = decoder->wait_for_answers();
         if (asks) out.summary.push_back(summary_of(answers, step.top_k));
     }
+    if (step.logits == nullptr && gives_row(in, out))
+        decoder->copy_logits(make_logits(), 1, kernels::current_stream(model().device()));
     if (listed) cache.kernels_are_done(decoder->left_rows());
     // Before the commit, as in a pass layer by layer: hooks may look at the cache.
     const int64_t stride = listed ? device.list_capacity : position + 1;
@@ -364,9 +370,8 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     if (!listed) cache.note_written(1);
     cache.commit(1, in.origin);
 
-    const at::Tensor row = logits.narrow(0, 0, 1);
-    if (in.ask && !asks) out.summary = kernels::summarize_rows(row, *in.ask);
-    if (in.logits) out.logits = row;
+    if (in.ask && !asks) out.summary = kernels::summarize_rows(logits.narrow(0, 0, 1), *in.ask);
+    if (gives_row(in, out)) out.logits = logits.narrow(0, 0, 1);
     if (in.mc.passes > 0) out.mc_logits = logits.narrow(0, 1, in.mc.passes);
     return out;
 }

@@ -33,11 +33,16 @@ public:
         : m_given(std::move(given))
         , m_first_position(first_position)
         , m_seed(seed) {}
-    /// \param row         [vocab]
+    /// \param row         [vocab]; undefined where needs_row() says no and `statistics` are finite
     /// \param statistics  of that row where they exist already: saves a pass over it
     [[nodiscard]] PendingToken choose(const at::Tensor& row, int64_t position, Producer producer,
                                       const SamplerConfig& sampler,
                                       const kernels::RowStatistics* statistics = nullptr) const;
+
+    /// choose() reads the row of logits, and not its statistics alone.
+    [[nodiscard]] bool needs_row(int64_t position, const SamplerConfig& sampler) const {
+        return gives(position) || sampler.temperature > 0.0;
+    }
 
     /// Tokens by hand for first_position and those after it, instead of what choose() would give. The last word on a position
     /// counts. \param step  from which on it is known

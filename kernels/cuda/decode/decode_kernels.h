@@ -138,6 +138,17 @@ struct DecodeAttentionInputs {
 RL_LAUNCHER void launch_decode_attention(const DecodeAttentionInputs& in, void* stream);
 RL_LAUNCHER void launch_list_attention(const DecodeAttentionInputs& in, void* stream); ///< with entries
 
+/// Where the head's blocks leave what they find out about row 0, and where the host reads it: statistics, the k largest logits, and then the step's
+/// sequence number. `to` null: nobody asks.
+struct HeadAnswers {
+    DeviceAnswers* to = nullptr;         ///< mapped pinned memory, as the device sees it
+    int64_t top_k = 0;                   ///< 0 .. most_answer_keys, and not above vocab
+    shared::SoftmaxSums* sums = nullptr; ///< scratch, [decode::answer_blocks + decode::answer_groups]
+    uint64_t* keys = nullptr;            ///< scratch, as many times top_k
+    uint32_t* arrived =
+        nullptr; ///< scratch, [1 + decode::answer_groups]; all 0 before the launch, and after it
+};
+
 /// logits[r] = head * rmsnorm(x[r]), fp32. decode::product with decode::head_outputs_per_block, or mc_product.
 struct HeadInputs {
     WeightType type{};
@@ -150,6 +161,7 @@ struct HeadInputs {
     float* logits = nullptr; ///< [rows, vocab]
     int64_t rows = 1;
     bool dependent = false;
+    HeadAnswers answers;
 };
 RL_LAUNCHER void launch_head(const HeadInputs& in, void* stream);
 

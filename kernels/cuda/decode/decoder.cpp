@@ -4,7 +4,6 @@
 #include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/decode/device_lists.h"
 #include "kernels/cuda/decode/mc_attention.h"
-#include "kernels/cuda/decode/row_answers.h"
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/rows_pass.h"
@@ -77,9 +76,12 @@ public:
         check(cudaMemcpyAsync(m_state.data(), host, sizeof *host, cudaMemcpyHostToDevice, stream),
               "copying a step's state");
         check(cudaGraphLaunch(captured.graph.get(), stream), "starting a decode step");
-        check(cudaMemcpyAsync(step.logits, m_logits.data(),
-                              static_cast<size_t>(step.rows * m_model.vocab) * sizeof(float),
-                              cudaMemcpyDeviceToDevice, stream),
+        if (step.logits != nullptr) copy_logits(step.logits, step.rows, stream);
+    }
+
+    void copy_logits(float* to, int64_t rows, void* stream) override {
+        check(cudaMemcpyAsync(to, m_logits.data(), static_cast<size_t>(rows * m_model.vocab) * sizeof(float),
+                              cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream)),
               "copying logits");
     }
 
@@ -181,18 +183,21 @@ private:
         m_inner = floats(scratch.inner);
         m_logits = floats(scratch.logits);
         m_parts = floats(scratch.parts);
-        m_answer_parts = DeviceMemory(static_cast<size_t>(scratch.answer_parts));
+        m_answer_sums = DeviceMemory(static_cast<size_t>(scratch.answer_sums));
         m_answer_keys = DeviceMemory(static_cast<size_t>(scratch.answer_keys));
-        m_answer_arrived = DeviceMemory(sizeof(uint32_t));
-        check(cudaMemsetAsync(m_answer_arrived.data(), 0, sizeof(uint32_t), m_capture.get()),
-              "clearing counters");
-        const auto counters = static_cast<size_t>(scratch.counters);
-        m_arrived = DeviceMemory(counters);
-        check(cudaMemsetAsync(m_arrived.data(), 0, counters, m_capture.get()), "clearing counters");
+        m_answer_arrived = cleared(scratch.answer_counters);
+        m_arrived = cleared(scratch.counters);
         check(cudaStreamSynchronize(m_capture.get()), "clearing counters");
     }
     [[nodiscard]] int64_t planes() const { return std::ssize(m_model.layers) * m_model.kv_heads; }
     [[nodiscard]] int64_t row_bytes() const { return m_model.head_dim * bytes_of(m_model.type); }
+    /// Zeros, once the stream has come so far.
+    [[nodiscard]] DeviceMemory cleared(int64_t bytes) const {
+        DeviceMemory memory(static_cast<size_t>(bytes));
+        check(cudaMemsetAsync(memory.data(), 0, static_cast<size_t>(bytes), m_capture.get()),
+              "clearing counters");
+        return memory;
+    }
     static DeviceMemory floats(int64_t n) { return DeviceMemory(static_cast<size_t>(n) * sizeof(float)); }
 
     [[nodiscard]] const StepState* state() const { return static_cast<const StepState*>(m_state.data()); }
@@ -219,19 +224,12 @@ private:
         with_norm(head, key, m_model.final_norm);
         head.head = m_model.head;
         head.logits = data(m_logits);
+        if (key.top_k >= 0)
+            head.answers = {static_cast<DeviceAnswers*>(seen_by_device(m_answers)), key.top_k,
+                            static_cast<shared::SoftmaxSums*>(m_answer_sums.data()),
+                            static_cast<uint64_t*>(m_answer_keys.data()),
+                            static_cast<uint32_t*>(m_answer_arrived.data())};
         launch_head(head, stream);
-        if (key.top_k < 0) return;
-        RowAnswersInputs answers;
-        answers.state = state();
-        answers.logits = data(m_logits);
-        answers.vocab = m_model.vocab;
-        answers.top_k = key.top_k;
-        answers.parts = static_cast<shared::SoftmaxSums*>(m_answer_parts.data());
-        answers.keys = static_cast<uint64_t*>(m_answer_keys.data());
-        answers.arrived = static_cast<uint32_t*>(m_answer_arrived.data());
-        answers.answers = static_cast<DeviceAnswers*>(seen_by_device(m_answers));
-        answers.dependent = true;
-        launch_row_answers(answers, stream);
     }
 
     void launch_rows(const GraphKey& key, cudaStream_t stream) {
@@ -444,7 +442,7 @@ private:
     PinnedMemory m_halves, m_floats;
     int64_t m_taps = 0, m_row_numbers = 0;
     DecoderLists m_lists;
-    DeviceMemory m_answer_parts, m_answer_keys, m_answer_arrived;
+    DeviceMemory m_answer_sums, m_answer_keys, m_answer_arrived;
     std::list<Captured> m_graphs;
 };
 

@@ -87,8 +87,13 @@ public:
     }
 
     void step(const kernels::DeviceCache& cache, const kernels::DeviceStep& step, void* stream) override {
-        const Seen seen(*this, cache, step.logits, step.rows);
+        const Seen seen(*this, cache, step.logits, step.logits != nullptr ? step.rows : 0);
         m_decoder->step(cache, step, stream);
+    }
+    void copy_logits(float* to, int64_t rows, void* stream) override {
+        const Visible seen(to, static_cast<size_t>(rows * m_model.vocab) * sizeof(float), Contents::unwritten,
+                           "logits");
+        m_decoder->copy_logits(to, rows, stream);
     }
     void extend(const kernels::DeviceCache& cache, const kernels::DevicePass& pass, void* stream) override {
         const bool all = pass.rows == kernels::DevicePass::Rows::all;
