@@ -234,6 +234,13 @@ private:
         launch.shared_bytes_read = launch.multiply_adds / 4;
         // Queries; and where splits are merged, the count of those that are there, and what they left.
         launch.chain = busy > 1 ? 2 + merge_rounds(group, m_s.head_dim, busy) : 1;
+        if (m_s.entropies) {
+            const int64_t sums =
+                busy > 1 ? m_s.heads * busy * 4 : 0; // and what they left for entropies, a lane a split
+            t.activations += 3 * sums;
+            t.activations_written += sums + m_s.heads * 4;
+            launch.chain += busy > 1 ? (busy + 31) / 32 : 0;
+        }
         launch.reads_early = true;
         launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
         launch.bytes_in_flight =
@@ -306,6 +313,10 @@ private:
             (blocks + groups) * (static_cast<int64_t>(sizeof(shared::SoftmaxSums)) + m_s.top_k * 8);
         head.traffic.activations += parts;
         head.traffic.activations_written += parts;
+        if (m_s.entropies) { // read beside what the groups left
+            head.traffic.activations += m_s.layers * m_s.heads * 4;
+            head.traffic.host_written += m_s.layers * m_s.heads * 4;
+        }
         head.chain += 4; // the count of a group's blocks, what they left; the count of groups, what they left
     }
 
@@ -374,7 +385,7 @@ std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     RL_ASSERT(s.attends.empty() || static_cast<int64_t>(s.attends.size()) == s.layers);
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);
-    RL_ASSERT(s.taps >= 0 && s.taps <= s.layers && s.bins >= 0);
+    RL_ASSERT(s.taps >= 0 && s.taps <= s.layers && s.bins >= 0 && (!s.entropies || s.top_k >= 0));
     RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
     return Planner(s).all();
 }

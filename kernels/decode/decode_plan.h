@@ -21,10 +21,11 @@ struct DecodeShape {
     std::vector<bool> attends, has_mlp; ///< of each layer; empty: all do (derived students may lack some)
     int64_t rows = 1;                   ///< the token's and MC rows
     int64_t context = 0;                ///< columns that the cache holds; the token's position
-    int64_t top_k = -1;   ///< the head answers too, with so many of the largest logits; -1: it does not
-    int64_t taps = 0;     ///< layers, from the first on, whose attention rows the host gets as halves
-    int64_t bins = 0;     ///< of those rows (kernels/shared/attention_bins.h); 0: every key
-    int64_t capacity = 0; ///< columns that it has room for, more than `context`
+    int64_t top_k = -1;     ///< the head answers too, with so many of the largest logits; -1: it does not
+    int64_t taps = 0;       ///< layers, from the first on, whose attention rows the host gets as halves
+    int64_t bins = 0;       ///< of those rows (kernels/shared/attention_bins.h); 0: every key
+    bool entropies = false; ///< of attention, of all layers and heads, with the answers
+    int64_t capacity = 0;   ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
 };

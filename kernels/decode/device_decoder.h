@@ -130,6 +130,7 @@ struct DeviceStep {
     bool answers = false;    ///< statistics of row 0 are wanted, or attention rows
     int64_t top_k = 0;       ///< and its so many largest logits: 0 .. most_answer_keys, not above vocab
     std::span<const AttentionTap> taps{}; ///< not without answers
+    bool entropies = false; ///< of the attention of row 0 in all layers, before dropout; not without answers
     const DeviceLists* lists =
         nullptr; ///< of a cache with pools; null: dense. Not without answers (asserted)
 };
@@ -174,6 +175,9 @@ public:
     /// After wait_for_answers(), until the next step: the row of tap `index` in the form that it asked for; null: it did not.
     [[nodiscard]] virtual const uint16_t* halves(size_t index) const = 0;
     [[nodiscard]] virtual const float* floats(size_t index) const = 0;
+
+    /// After wait_for_answers(), until the next step: entropies in bits [layers, heads], 0 in layers whose attention is left out; null: nobody asked.
+    [[nodiscard]] virtual const float* entropies() const = 0;
 
     /// The device has the lists of this cache in this version, with room for `list_capacity` entries each: edits of them are enough.
     [[nodiscard]] virtual bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const = 0;

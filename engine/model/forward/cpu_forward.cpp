@@ -338,7 +338,7 @@ private:
             in.bin = taps.half_row.bin();
             view.half_row = true;
         }
-        const bool shown = (halved ? taps.attention_from : taps.shown_from()) <= m_position;
+        const bool shown = taps.shown_from(halved) <= m_position;
         if (!shown && !taps.sums.defined()) {
             (void)kernels::attention(in);
             return;

@@ -187,6 +187,12 @@ void CudaForward::show(const kernels::DeviceDecoder& decoder, const kernels::Dev
     view.positions = std::span(&step.position, 1);
     view.cache = &cache;
     if (step.lists != nullptr) view.lists = cache.lists(layer);
+    if (step.entropies) {
+        if (const HeadEntropies wanted = hooks.taps(layer).entropies; wanted.position == step.position) {
+            std::copy_n(decoder.entropies() + layer * heads, heads, wanted.to);
+            view.entropies = true;
+        }
+    }
     const auto index = static_cast<size_t>(tap == nullptr ? 0 : tap - step.taps.data());
     if (tap != nullptr && tap->halves) {
         const HalfRow row = hooks.taps(layer).half_row;
@@ -271,10 +277,11 @@ StepOutputs CudaForward::read_only(const KvCache& cache, int64_t position, const
     return m_plain.read_only(cache, position, in);
 }
 
-/// The rows that the hooks of a step at `position` want to see. Nothing: they want more than the kernels give.
-std::optional<std::vector<kernels::AttentionTap>> CudaForward::find_taps(const HookCalls& hooks, bool listed,
-                                                                         int64_t position) const {
-    std::vector<kernels::AttentionTap> taps;
+/// What the hooks of a step at `position` want to see. Nothing: they want more than the kernels give.
+std::optional<CudaForward::Wanted> CudaForward::find_taps(const HookCalls& hooks, bool listed,
+                                                          int64_t position) const {
+    Wanted all;
+    std::vector<kernels::AttentionTap>& taps = all.rows;
     for (int64_t layer = 0; layer < model().config().num_layers && !hooks.empty(); ++layer) {
         const LayerTaps wanted = hooks.taps(layer);
         if (wanted.sums.defined() || wanted.raw_queries || wanted.all_rows) return std::nullopt;
@@ -284,8 +291,9 @@ std::optional<std::vector<kernels::AttentionTap>> CudaForward::find_taps(const H
         const int64_t bins = halves ? wanted.half_row.bins : 0;
         const bool by_device = halves && (!listed || bins > 0);
         if (halves || floats) taps.push_back({layer, by_device, floats || (halves && !by_device), bins});
+        all.entropies |= wanted.entropies.position == position;
     }
-    return taps;
+    return all;
 }
 
 StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
@@ -297,8 +305,9 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     PlainForward::require_step(model(), cache, in);
     const int64_t position = cache.length();
     const bool listed = cache.layout() != CacheLayout::dense, chooses = use.choice == StepUse::Choice::ahead;
-    const auto taps = find_taps(hooks, listed, position);
-    if (!taps) return m_plain.step(cache, in);
+    const auto wanted = find_taps(hooks, listed, position);
+    if (!wanted) return m_plain.step(cache, in);
+    const std::vector<kernels::AttentionTap>& taps = wanted->rows;
     const kernels::OnDevice on_device(model().device());
     if (listed) cache.begin_listed_step();
     for (int64_t layer = 0; chooses && layer < model().config().num_layers; ++layer)
@@ -336,8 +345,9 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.drop_attention_output = in.mc.attention_output;
     step.drop_mlp_output = in.mc.mlp_output;
     if (in.logits || in.mc.passes > 0 || (in.ask && !asks)) step.logits = make_logits();
-    step.answers = asks || listed || !taps->empty();
-    step.taps = *taps;
+    step.answers = asks || listed || !taps.empty() || wanted->entropies;
+    step.taps = taps;
+    step.entropies = wanted->entropies;
     step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
     if (listed) step.lists = &lists;
     StepOutputs out;
@@ -351,7 +361,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     if (listed) cache.kernels_are_done(decoder->left_rows());
     // Before the commit, as in a pass layer by layer: hooks may look at the cache.
     const int64_t stride = listed ? device.list_capacity : position + 1;
-    const kernels::AttentionTap* tap = taps->data();
+    const kernels::AttentionTap* tap = taps.data();
     for (int64_t layer = 0; layer < model().config().num_layers; ++layer) {
         if (!attends(layer)) {
             LayerView view;
@@ -361,8 +371,8 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
             hooks.observe(view);
             continue;
         }
-        const bool asked = tap != taps->data() + taps->size() && tap->layer == layer;
-        if (asked || chooses || listed)
+        const bool asked = tap != taps.data() + taps.size() && tap->layer == layer;
+        if (asked || chooses || listed || step.entropies)
             show(*decoder, step, stride, layer, asked ? tap : nullptr, cache, hooks);
         if (asked) ++tap;
     }

@@ -26,9 +26,10 @@ struct Parameters {
     float scale, eps;
 };
 
-/// Of a head's scores: their maximum, and the sum of e^(score - maximum). In global memory as a float2.
+/// Of a head's scores: their maximum, and the sum of e^(score - maximum), in global memory as a float2; for entropies also that sum weighted by
+/// score - maximum.
 struct Sums {
-    float max, sum;
+    float max, sum, weighted;
 };
 
 /// What a block knows of its place, all threads the same. Entries have numbers within the split: those of a dense cache are its columns,
@@ -165,7 +166,7 @@ __device__ void make_weights(const Parameters& p, const Place& at, const Entries
     for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
         float* const score = scores + h * columns + block + within;
         const int head = at.kv_head * p.group + h;
-        float x[of_lane], max = -INFINITY, sum = 0;
+        float x[of_lane], max = -INFINITY, sum = 0, weighted = 0;
 #pragma unroll
         for (int i = 0; i < of_lane; ++i) {
             x[i] = score[i * 16];
@@ -178,11 +179,15 @@ __device__ void make_weights(const Parameters& p, const Place& at, const Entries
         max = warp_max(max);
 #pragma unroll
         for (int i = 0; i < of_lane; ++i) {
-            x[i] = at.sees(block + i * 16 + within) ? expf(__fadd_rn(x[i], -max)) : 0.0F;
+            const bool seen = at.sees(block + i * 16 + within);
+            const float below = __fadd_rn(x[i], -max);
+            x[i] = seen ? expf(below) : 0.0F;
             sum = __fadd_rn(sum, x[i]);
+            if (seen) weighted = fmaf(x[i], below, weighted);
         }
         sum = warp_sum(sum);
-        if (lane == 0) of_head[h] = {max, sum};
+        if (p.in.entropies != nullptr) weighted = warp_sum(weighted);
+        if (lane == 0) of_head[h] = {max, sum, weighted};
         if (at.row > 0 && p.masks.threshold > 0) {
             const shared::MaskStream stream = masks_of(state, p.masks.site, p.masks.layer, at.row,
                                                        static_cast<uint32_t>(head), p.masks.threshold);
@@ -364,7 +369,7 @@ __device__ inline void merge(const Parameters& p, const Place& at, const Parts& 
         return merge_share(at, values + place % of_row, parts.sums + h * p.splits, of_row, team, teams);
     };
     const auto finish = [&](int place, const Merged& m) {
-        if (place % of_row == 0) of_head[place / of_row] = {m.max, m.sum};
+        if (place % of_row == 0) of_head[place / of_row] = {m.max, m.sum, 0};
         reinterpret_cast<float4*>(attended)[place] =
             make_float4(m.values.x / m.sum, m.values.y / m.sum, m.values.z / m.sum, m.values.w / m.sum);
     };
@@ -385,6 +390,29 @@ __device__ inline void merge(const Parameters& p, const Place& at, const Parts& 
         if (team == 0) finish(place, mine);
     }
     __syncthreads(); // of_head is there
+}
+
+/// -sum p log2 p of p = e^(score - max) / sum.
+__device__ inline float entropy_bits(float sum, float weighted) {
+    constexpr float bits = 1.44269504F; // 1 / ln 2
+    return fmaxf(__fadd_rn(logf(sum), -(weighted / sum)), 0.0F) * bits;
+}
+/// Of row 0's heads, by the block that has merged their splits: a warp a head, a lane a split.
+__device__ inline void put_entropies(const Parameters& p, const Place& at, const Parts& parts,
+                                     const Sums* of_head) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
+        const int head = at.kv_head * p.group + h;
+        const float* const left = p.in.entropy_parts + int64_t{head} * p.splits;
+        float weighted = 0;
+        for (int s = at.first_split + lane; s <= at.last_split; s += 32) {
+            const float2 sums = __ldcg(parts.sums + h * p.splits + s);
+            const float below = __fadd_rn(sums.x, -of_head[h].max);
+            weighted = fmaf(expf(below), fmaf(below, sums.y, __ldcg(left + s)), weighted);
+        }
+        weighted = warp_sum(weighted);
+        if (lane == 0) p.in.entropies[head] = entropy_bits(of_head[h].sum, weighted);
+    }
 }
 
 /// All that a block does once it knows what it reads.
@@ -437,9 +465,15 @@ __device__ void attend(const Parameters& p, const Place& at, const Entries& entr
             reinterpret_cast<float4*>(to)[i % (dim / 4)] = sum;
         }
     }
+    const bool entropies = at.row == 0 && p.in.entropies != nullptr;
     if (in_use > 1) {
-        if (thread < p.group)
-            parts.sums[thread * p.splits + at.split] = make_float2(of_head[thread].max, of_head[thread].sum);
+        if (thread < p.group) {
+            const int64_t place = thread * p.splits + at.split;
+            parts.sums[place] = make_float2(of_head[thread].max, of_head[thread].sum);
+            if (entropies)
+                p.in.entropy_parts[int64_t{at.kv_head} * p.group * p.splits + place] =
+                    of_head[thread].weighted;
+        }
         __syncthreads();
         if (thread == 0) {
             // The block's numbers, which the barrier orders before this thread, are seen by whoever comes later.
@@ -452,6 +486,10 @@ __device__ void attend(const Parameters& p, const Place& at, const Entries& entr
         __syncthreads();
         if (!last) return;
         merge(p, at, parts, reinterpret_cast<Merged*>(scores), of_head, attended);
+        if (entropies) put_entropies(p, at, parts, of_head);
+    } else if (entropies && thread < p.group) {
+        p.in.entropies[at.kv_head * p.group + thread] =
+            entropy_bits(of_head[thread].sum, of_head[thread].weighted);
     }
     if (at.row == 0 && p.in.score_sums != nullptr && thread < p.group)
         reinterpret_cast<float2*>(p.in.score_sums)[at.kv_head * p.group + thread] =

@@ -18,6 +18,7 @@
 ///         of its threads takes every second or third run of eight in index order, then teams ascending. A split's bits and that order are all
 ///         that the result is made of.
 /// Merge   a run's maxima, sums and values are read side by side, so the last block waits once for up to 8, 16 or 24 splits.
+/// Entropy of row 0's attention, where somebody asks: ln Z - sum e^(s - max) (s - max) / Z; a split leaves that weighted sum beside its own.
 /// Bound   by reading the cache; below 2,000 positions by the latency of its chain of steps.
 /// Source  Vaswani et al. 2017; GQA: Ainslie et al. 2023; RoPE: Su et al. 2021; splits: flash-decoding, Dao et al. 2023; merging by
 ///         rescaling: Milakov and Gimelshein 2018.

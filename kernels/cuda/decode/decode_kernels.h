@@ -132,6 +132,8 @@ struct DecodeAttentionInputs {
     /// the block that merges.
     float* scores = nullptr;
     float* score_sums = nullptr;
+    float* entropies = nullptr;     ///< optional, [heads]: of row 0's attention before dropout, bits
+    float* entropy_parts = nullptr; ///< scratch beside it, [heads, decode::splits(capacity)]
     int64_t rows = 1;
     bool dependent = false;
 };
@@ -139,7 +141,7 @@ RL_LAUNCHER void launch_decode_attention(const DecodeAttentionInputs& in, void* 
 RL_LAUNCHER void launch_list_attention(const DecodeAttentionInputs& in, void* stream); ///< with entries
 
 /// Where the head's blocks leave what they find out about row 0, and where the host reads it: statistics, the k largest logits, and then the step's
-/// sequence number. `to` null: nobody asks.
+/// sequence number. What earlier launches found out of each layer goes along. `to` null: nobody asks.
 struct HeadAnswers {
     DeviceAnswers* to = nullptr;         ///< mapped pinned memory, as the device sees it
     int64_t top_k = 0;                   ///< 0 .. most_answer_keys, and not above vocab
@@ -147,6 +149,10 @@ struct HeadAnswers {
     uint64_t* keys = nullptr;            ///< scratch, as many times top_k
     uint32_t* arrived =
         nullptr; ///< scratch, [1 + decode::answer_groups]; all 0 before the launch, and after it
+    /// Numbers that launches in front have left, [num_numbers], and where the host reads them; null: none.
+    const float* numbers = nullptr;
+    float* numbers_to = nullptr;
+    int64_t num_numbers = 0;
 };
 
 /// logits[r] = head * rmsnorm(x[r]), fp32. decode::product with decode::head_outputs_per_block, or mc_product.

@@ -30,6 +30,7 @@ struct GraphKey {
     std::array<bool, 3> sites{};
     int64_t top_k = -1; ///< -1: no answers
     std::vector<AttentionTap> taps;
+    bool entropies = false;
 
     bool operator==(const GraphKey&) const = default;
 };
@@ -63,7 +64,9 @@ public:
                      {drops && step.drop_attention, drops && step.drop_attention_output,
                       drops && step.drop_mlp_output},
                      step.answers ? step.top_k : -1,
-                     {step.taps.begin(), step.taps.end()}};
+                     {step.taps.begin(), step.taps.end()},
+                     step.entropies};
+        RL_ASSERT(!step.entropies || step.answers);
         RL_ASSERT(cache.listed() == (step.lists != nullptr) && (!cache.listed() || step.answers));
         const Captured& captured = graph(key);
 
@@ -98,6 +101,10 @@ public:
         const GraphKey& key = m_graphs.front().key;
         if (!key.taps[index].floats) return nullptr;
         return static_cast<const float*>(m_floats.data()) + row_numbers(key, index);
+    }
+
+    [[nodiscard]] const float* entropies() const override {
+        return m_graphs.front().key.entropies ? static_cast<const float*>(m_host_entropies.data()) : nullptr;
     }
 
     [[nodiscard]] bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const override {
@@ -186,6 +193,9 @@ private:
         m_answer_sums = DeviceMemory(static_cast<size_t>(scratch.answer_sums));
         m_answer_keys = DeviceMemory(static_cast<size_t>(scratch.answer_keys));
         m_answer_arrived = cleared(scratch.answer_counters);
+        m_entropy_parts = floats(scratch.entropy_parts);
+        m_entropies = cleared(scratch.entropies * static_cast<int64_t>(sizeof(float)));
+        m_host_entropies = PinnedMemory(static_cast<size_t>(scratch.entropies) * sizeof(float));
         m_arrived = cleared(scratch.counters);
         check(cudaStreamSynchronize(m_capture.get()), "clearing counters");
     }
@@ -229,6 +239,11 @@ private:
                             static_cast<shared::SoftmaxSums*>(m_answer_sums.data()),
                             static_cast<uint64_t*>(m_answer_keys.data()),
                             static_cast<uint32_t*>(m_answer_arrived.data())};
+        if (key.entropies) {
+            head.answers.numbers = data(m_entropies);
+            head.answers.numbers_to = static_cast<float*>(seen_by_device(m_host_entropies));
+            head.answers.num_numbers = std::ssize(m_model.layers) * m_model.heads;
+        }
         launch_head(head, stream);
     }
 
@@ -368,6 +383,10 @@ private:
             attention.scores = data(m_scores) + i * m_model.heads * key.cache.entries();
             attention.score_sums = data(m_score_sums) + i * m_model.heads * 2;
         }
+        if (key.entropies) {
+            attention.entropies = data(m_entropies) + static_cast<int64_t>(index) * m_model.heads;
+            attention.entropy_parts = data(m_entropy_parts);
+        }
         // Through lists MC rows go with the token's row, one by one.
         const bool apart = key.rows > 1 && decode::mc_rows_apart(m_model.type) && !key.cache.listed();
         attention.rows = apart ? 1 : key.rows;
@@ -438,8 +457,8 @@ private:
     cudaStream_t m_stream = nullptr; ///< of the last step
     int64_t m_rows = 0, m_capacity = 0;
     DeviceMemory m_x, m_qkv, m_attended, m_inner, m_logits, m_parts, m_arrived;
-    DeviceMemory m_scores, m_score_sums, m_windows;
-    PinnedMemory m_halves, m_floats;
+    DeviceMemory m_scores, m_score_sums, m_windows, m_entropy_parts, m_entropies;
+    PinnedMemory m_halves, m_floats, m_host_entropies;
     int64_t m_taps = 0, m_row_numbers = 0;
     DecoderLists m_lists;
     DeviceMemory m_answer_sums, m_answer_keys, m_answer_arrived;

@@ -208,6 +208,8 @@ __device__ inline void answer(const HeadAnswers& a, const StepState* state, int 
     merge<THREADS>(a.sums + begin, a.keys + int64_t{begin} * k, in_group, k, a.sums + blocks + group,
                    a.keys + int64_t{blocks + group} * k, memory);
     if (!is_last(a.arrived, groups, memory)) return;
+    for (int64_t i = thread; i < a.num_numbers; i += THREADS)
+        a.numbers_to[i] = __ldcg(a.numbers + i);
     merge<THREADS>(a.sums + blocks, a.keys + int64_t{blocks} * k, groups, k, &a.to->sums, a.to->keys, memory);
     __syncthreads();
     if (thread != 0) return;

@@ -307,6 +307,23 @@ TEST_CASE("a step's answers are a chain at the end of its head, and read no memo
     CHECK(step.predicted_us - without.predicted_us == Approx(4 * h200.l2_latency_ns * 1e-3).margin(1e-6));
 }
 
+TEST_CASE("entropies of attention are one read more where splits are merged, and a few numbers for the host",
+          "[bench]") {
+    DecodeShape shape = shape_of(student_3b, 2048);
+    shape.top_k = 8;
+    const DeviceModel& h200 = device_model("h200");
+    const PredictedStep without = predict_step(shape, h200, {});
+    shape.entropies = true;
+    const PredictedStep with = predict_step(shape, h200, {});
+    REQUIRE(with.launches.size() == without.launches.size());
+    CHECK(with.launches.back().launch.traffic.host_written == 28 * 24 * 4);
+    const auto &attention = with.launches[2].launch, &bare = without.launches[2].launch;
+    CHECK(attention.chain == bare.chain + 1);
+    CHECK(attention.traffic.activations_written - bare.traffic.activations_written == (24 * 9 + 24) * 4);
+    CHECK(with.predicted_us - without.predicted_us == Approx(28 * h200.l2_latency_ns * 1e-3).margin(0.1));
+    CHECK(with.predicted_us / without.predicted_us < 1.01);
+}
+
 TEST_CASE("attention rows cost what they bring over the bus", "[bench]") {
     DecodeShape shape = shape_of(student_3b, 2048);
     shape.taps = 28;

@@ -106,6 +106,7 @@ public:
     const kernels::DeviceAnswers& wait_for_answers() override { return m_decoder->wait_for_answers(); }
     [[nodiscard]] const uint16_t* halves(size_t index) const override { return m_decoder->halves(index); }
     [[nodiscard]] const float* floats(size_t index) const override { return m_decoder->floats(index); }
+    [[nodiscard]] const float* entropies() const override { return m_decoder->entropies(); }
     [[nodiscard]] bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const override {
         return m_decoder->holds_lists(cache, version, list_capacity);
     }
