@@ -103,14 +103,17 @@ bool covered(const LlamaModel& model) {
 
 /// What the kernels answer themselves; the rest is read off the row afterwards.
 bool answered_on_device(const kernels::RowAsk& ask) {
-    return ask.top_k <= kernels::most_answer_keys && ask.tokens.empty() && ask.kl_rows.empty();
+    return ask.top_k <= kernels::most_answer_keys && ask.kl_rows.empty();
 }
 
-kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, int64_t top_k) {
+kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, const kernels::DeviceStep& step) {
+    const int64_t top_k = step.top_k;
     kernels::RowSummary summary;
     summary.statistics = kernels::finish_row(answers.sums);
     if (top_k > 0)
         summary.top = kernels::finish_top_k(std::span(answers.keys).first(static_cast<size_t>(top_k)));
+    if (step.asked >= 0)
+        summary.logprob = static_cast<double>(answers.asked_logit) - summary.statistics.log_z;
     return summary;
 }
 
@@ -348,13 +351,14 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.answers = asks || listed || !taps.empty() || wanted->entropies;
     step.taps = taps;
     step.entropies = wanted->entropies;
+    if (asks && !in.ask->tokens.empty()) step.asked = in.ask->tokens[0];
     step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
     if (listed) step.lists = &lists;
     StepOutputs out;
     decoder->step(device, step, kernels::current_stream(model().device()));
     if (step.answers) {
         const kernels::DeviceAnswers& answers = decoder->wait_for_answers();
-        if (asks) out.summary.push_back(summary_of(answers, step.top_k));
+        if (asks) out.summary.push_back(summary_of(answers, step));
     }
     if (step.logits == nullptr && gives_row(in, out))
         decoder->copy_logits(make_logits(), 1, kernels::current_stream(model().device()));

@@ -11,7 +11,9 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace refreshlab {
@@ -107,7 +109,12 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     in.ask.emplace().top_k = std::max<int64_t>(config.capture.top_k, 2); // two: the margin is a signal
     in.mc = now.mc;
     in.hooks = hooks;
-    in.logits = ring || now.mc.passes > 0 || chooser->needs_row(now.record.position + 1, config.sampler);
+    const int64_t next = now.record.position + 1;
+    const std::optional<int32_t> given = chooser->given_at(next);
+    const std::array<int32_t, 1> token{given.value_or(-1)};
+    if (given) in.ask->tokens = token;
+    in.logits = ring || now.mc.passes > 0 || chooser->needs_row(next, config.sampler) ||
+                (given && config.mode == Mode::teacher); // the place of a token that need not be the first
     now.rows = decoder().forward().step(decoder_cache(), in);
     if (cache_policy) cache_policy->tell_read();
     if (now.attention) now.ms(Part::attention) = static_cast<float>(now.attention->ms());
@@ -182,7 +189,8 @@ void DecodeSession::Impl::choose(StepInFlight& now) {
     const Stopwatch watch;
     const kernels::RowStatistics& statistics = now.rows.summary[0].statistics;
     const at::Tensor row = now.rows.logits.defined() ? now.rows.logits[0] : at::Tensor();
-    pending = chooser->choose(row, now.record.position + 1, decoder_producer(), config.sampler, &statistics);
+    pending = chooser->choose(row, now.record.position + 1, decoder_producer(), config.sampler, &statistics,
+                              now.rows.summary[0].logprob);
     if (config.mode == Mode::teacher) {
         pending.teacher_logprob = pending.logprob;
         pending.teacher_agrees = pending.top1_hit ? 1 : 0;

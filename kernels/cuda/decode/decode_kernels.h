@@ -26,6 +26,7 @@ namespace refreshlab::kernels::RL_GPU {
 struct StepState {
     int32_t token = 0;
     int32_t passes = 0;    ///< N of the MC rows; rows of the launches beyond 1 + N do nothing
+    int32_t asked = -1;    ///< token whose logit is one of the answers; -1: none
     int64_t position = 0;  ///< of the token; the cache holds [0, position)
     uint64_t seed = 0;     ///< of dropout
     uint64_t sequence = 0; ///< number of the step: written behind its answers
@@ -148,7 +149,8 @@ struct HeadAnswers {
     shared::SoftmaxSums* sums = nullptr; ///< scratch, [decode::answer_blocks + decode::answer_groups]
     uint64_t* keys = nullptr;            ///< scratch, as many times top_k
     uint32_t* arrived =
-        nullptr; ///< scratch, [1 + decode::answer_groups]; all 0 before the launch, and after it
+        nullptr;            ///< scratch, [1 + decode::answer_groups]; all 0 before the launch, and after it
+    float* asked = nullptr; ///< scratch, [1]
     /// Numbers that launches in front have left, [num_numbers], and where the host reads them; null: none.
     const float* numbers = nullptr;
     float* numbers_to = nullptr;

@@ -74,7 +74,8 @@ public:
         auto* const host = static_cast<StepState*>(m_host_states.data()) + m_next_host_state;
         m_next_host_state = (m_next_host_state + 1) % host_states;
         if (step.lists != nullptr) m_lists.change(*step.lists, stream);
-        *host = {step.token, static_cast<int32_t>(step.rows - 1), step.position, step.seed, ++m_sequence};
+        *host = {step.token,  static_cast<int32_t>(step.rows - 1), step.asked, step.position, step.seed,
+                 ++m_sequence};
         m_stream = stream;
         check(cudaMemcpyAsync(m_state.data(), host, sizeof *host, cudaMemcpyHostToDevice, stream),
               "copying a step's state");
@@ -192,6 +193,7 @@ private:
         m_parts = floats(scratch.parts);
         m_answer_sums = DeviceMemory(static_cast<size_t>(scratch.answer_sums));
         m_answer_keys = DeviceMemory(static_cast<size_t>(scratch.answer_keys));
+        m_asked = DeviceMemory(sizeof(float));
         m_answer_arrived = cleared(scratch.answer_counters);
         m_entropy_parts = floats(scratch.entropy_parts);
         m_entropies = cleared(scratch.entropies * static_cast<int64_t>(sizeof(float)));
@@ -235,10 +237,12 @@ private:
         head.head = m_model.head;
         head.logits = data(m_logits);
         if (key.top_k >= 0)
-            head.answers = {static_cast<DeviceAnswers*>(seen_by_device(m_answers)), key.top_k,
+            head.answers = {static_cast<DeviceAnswers*>(seen_by_device(m_answers)),
+                            key.top_k,
                             static_cast<shared::SoftmaxSums*>(m_answer_sums.data()),
                             static_cast<uint64_t*>(m_answer_keys.data()),
-                            static_cast<uint32_t*>(m_answer_arrived.data())};
+                            static_cast<uint32_t*>(m_answer_arrived.data()),
+                            data(m_asked)};
         if (key.entropies) {
             head.answers.numbers = data(m_entropies);
             head.answers.numbers_to = static_cast<float*>(seen_by_device(m_host_entropies));
@@ -461,7 +465,7 @@ private:
     PinnedMemory m_halves, m_floats, m_host_entropies;
     int64_t m_taps = 0, m_row_numbers = 0;
     DecoderLists m_lists;
-    DeviceMemory m_answer_sums, m_answer_keys, m_answer_arrived;
+    DeviceMemory m_asked, m_answer_sums, m_answer_keys, m_answer_arrived;
     std::list<Captured> m_graphs;
 };
 

@@ -15,6 +15,7 @@
 ///         relative to it, so that an exponential is waited for once, then a tree over the lanes. More than 64 parts are merged in turns.
 /// Top-k   of a block: a key's rank is the number of larger keys, one thread a key. Of parts: keys in registers, and k rounds of the largest.
 ///         Keys never tie, so the list is the sorted top k.
+/// Asked   the block that makes the logit of the token that the host asks about leaves it too.
 /// Host    answers first, then behind a system fence the step's sequence number, which the host polls.
 /// Source  online softmax, Milakov and Gimelshein 2018; last block: CUDA C++ Programming Guide, "Memory Fence Functions"; sampling and statistics
 ///         where logits are born: FlashSampling, arXiv 2603.15854.
@@ -203,6 +204,8 @@ __device__ inline void answer(const HeadAnswers& a, const StepState* state, int 
     } else if (thread < 32 + of_block && k > 0) {
         keys_of_logits(memory.logits, first, k, thread - 32, a.keys + int64_t{block} * k);
     }
+    const int64_t asked = int64_t{state->asked} - first;
+    if (thread == 0 && asked >= 0 && asked < of_block) *a.asked = memory.logits[asked];
     const int begin = group * of_group, in_group = blocks - begin < of_group ? blocks - begin : of_group;
     if (!is_last(a.arrived + 1 + group, in_group, memory)) return;
     merge<THREADS>(a.sums + begin, a.keys + int64_t{begin} * k, in_group, k, a.sums + blocks + group,
@@ -213,6 +216,7 @@ __device__ inline void answer(const HeadAnswers& a, const StepState* state, int 
     merge<THREADS>(a.sums + blocks, a.keys + int64_t{blocks} * k, groups, k, &a.to->sums, a.to->keys, memory);
     __syncthreads();
     if (thread != 0) return;
+    if (state->asked >= 0) a.to->asked_logit = __ldcg(a.asked);
     __threadfence_system();
     *static_cast<volatile uint64_t*>(&a.to->sequence) = state->sequence;
 }

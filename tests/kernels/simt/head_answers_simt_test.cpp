@@ -21,12 +21,13 @@ struct Head {
         , x(random.normal({rows, hidden}, 2.0))
         , norm(random, {hidden}, type, "norm", 0.3, 1.0) {}
 
-    /// \param logits  [rows, vocab]
-    [[nodiscard]] DeviceAnswers run(const gpu::Matrix& matrix, int64_t k,
-                                    at::Tensor* logits = nullptr) const {
+    /// \param logits  [rows, vocab] \param asked  a token, or -1
+    [[nodiscard]] DeviceAnswers run(const gpu::Matrix& matrix, int64_t k, at::Tensor* logits = nullptr,
+                                    int64_t asked = -1) const {
         gpu::StepState step;
         step.passes = static_cast<int32_t>(rows - 1);
         step.sequence = 41;
+        step.asked = static_cast<int32_t>(asked);
         const Array<gpu::StepState> state(std::vector{step}, "state", Contents::read_only);
         const auto in_x = floats_on_device(x, "x");
         const Array<float> out(static_cast<size_t>(rows * vocab), "logits");
@@ -36,6 +37,7 @@ struct Head {
         const Array<uint64_t> keys(places * static_cast<size_t>(k), "keys");
         const Array<uint32_t> arrived(std::vector<uint32_t>(groups + 1, 0), "arrived");
         const Array<DeviceAnswers> answers(1, "answers");
+        const Array<float> of_asked(1, "asked");
         gpu::HeadInputs in;
         in.type = type;
         in.state = state.data();
@@ -46,7 +48,7 @@ struct Head {
         in.head = matrix;
         in.logits = out.data();
         in.rows = rows;
-        in.answers = {answers.data(), k, sums.data(), keys.data(), arrived.data()};
+        in.answers = {answers.data(), k, sums.data(), keys.data(), arrived.data(), of_asked.data()};
         gpu::launch_head(in, nullptr);
         gpu::launch_head(in, nullptr); // the counters are as they were
         REQUIRE(arrived.values() == std::vector<uint32_t>(groups + 1, 0));
@@ -135,8 +137,10 @@ TEST_CASE("MC rows beside it change nothing of the answers about the token's row
             head.rows = rows;
             head.x = x.narrow(0, 0, rows);
             at::Tensor logits;
-            const DeviceAnswers got = head.run(matrix.in_use, k, &logits);
+            const int64_t asked = random.between(0, vocab - 1);
+            const DeviceAnswers got = head.run(matrix.in_use, k, &logits, asked);
             require_answers(got, logits.narrow(0, 0, 1), k);
+            REQUIRE(got.asked_logit == logits[0][asked].item<float>());
             if (rows == 1) alone = got;
             REQUIRE(std::memcmp(&alone.sums, &got.sums, sizeof got.sums) == 0);
         }
