@@ -37,7 +37,9 @@ struct StepInputs {
         tokens;                   ///< not empty; step() and read_only() take one                   (asserted)
     Origin origin = Origin::none; ///< of the columns that are appended
     Rows rows = Rows::last;       ///< prefill() only: the others give their one row
-    bool logits = true;           ///< gives the rows themselves; false: they end with the pass
+    /// Gives the rows themselves; false: they end with the pass, but that step() gives a row whose statistics were asked for and are not
+    /// finite: who chooses a token has to search it.
+    bool logits = true;
     std::optional<kernels::RowAsk> ask;   ///< read off every row that gets logits, in one pass over it
     McRequest mc;                         ///< step() only
     std::span<LayerHooks* const> hooks{}; ///< see and steer the layers; not null (asserted)
@@ -50,6 +52,11 @@ struct StepOutputs {
     std::vector<kernels::RowSummary> summary; ///< [rows]; empty where nothing was asked
     at::Tensor mc_logits;                     ///< [N, vocab] fp32, device; undefined without MC rows
 };
+
+/// Of step(), once it has answered: its row is given (StepInputs::logits).
+[[nodiscard]] inline bool gives_row(const StepInputs& in, const StepOutputs& out) {
+    return in.logits || (!out.summary.empty() && !out.summary[0].statistics.finite);
+}
 
 /// The forward pass of one model over one cache. `PlainForward` is the oracle. A faster forward must give its numbers:
 /// bit for bit on the CPU, to rounding on CUDA.

@@ -146,10 +146,11 @@ private:
     double m_top = 0, m_log_z = 0;
 };
 
-/// Of a token that is settled: one number of the row is read, so a device's row stays there. Nothing: the row has to be searched.
+/// Of a token that is settled: one number of the row is read, of the arg max none, so a device's row stays there. Nothing: the row has to be searched.
 std::optional<Choice> settled(const at::Tensor& row, int64_t id, const kernels::RowStatistics* statistics) {
     if (statistics == nullptr || !statistics->finite) return std::nullopt;
-    return Choice{static_cast<int32_t>(id), row[id].item<double>() - statistics->log_z,
+    const double logit = id == statistics->top1_id ? statistics->top1_logit : row[id].item<double>();
+    return Choice{static_cast<int32_t>(id), logit - statistics->log_z,
                   static_cast<int32_t>(statistics->top1_id)};
 }
 

@@ -21,8 +21,8 @@ struct Choice {
 /// tokens whose probability reaches top_p), keep min-p (p >= min_p * max p), renormalise, and draw by one Philox number
 /// keyed by (seed, position, attempt): earlier draws have no influence.
 /// \param attempt     how many drafts were rejected before (reference/refresh.md, section 3); 0 in runs that verify nothing
-/// \param statistics  of this row, where they exist already: saves the search for its arg max, and at temperature 0 all of the row but one
-///                    number, so that a device's row stays there
+/// \param statistics  of this row, where they exist already: saves the search for its arg max. At temperature 0 they are enough where the row is
+///                    finite: then `row` may be undefined, and a device's row stays there
 /// Sources: top-p Holtzman et al. 2020; min-p Nguyen et al. 2024.
 [[nodiscard]] Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed,
                                   int64_t position, const kernels::RowStatistics* statistics = nullptr,

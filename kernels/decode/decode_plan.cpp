@@ -3,6 +3,7 @@
 #include "kernels/decode/rows_shapes.h"
 #include "kernels/shared/attention_bins.h"
 #include "kernels/shared/check.h"
+#include "kernels/shared/row_accumulators.h"
 
 #include <algorithm>
 #include <bit>
@@ -49,7 +50,7 @@ public:
         }
         if (m_s.taps > 0) attention_rows();
         product(DecodeKernel::head, "head", -1, m_s.vocab, m_s.hidden, false);
-        if (m_s.top_k >= 0) answers();
+        if (m_s.top_k >= 0) answers(m_launches.back());
         return std::move(m_launches);
     }
 
@@ -171,7 +172,7 @@ private:
         const int64_t out = rows * outputs * 4;
         if (onto) {
             launch.traffic.activations += out; // the residual that it is added to
-            ++launch.chain;
+            if (has_mc(p)) ++launch.chain;     // the token alone has it asked for beside the inputs
         } else {
             launch.traffic.small_weights += m_s.hidden * m_element; // norm
         }
@@ -231,8 +232,15 @@ private:
         launch.elements = rows * entries;
         // Queries and weights go to all lanes at once, 16 multiply-adds for a read that costs as much as 4 bytes a lane.
         launch.shared_bytes_read = launch.multiply_adds / 4;
-        // Queries; and where splits are merged, the count of those that are there, their sums, their values.
-        launch.chain = busy > 1 ? 4 : 1;
+        // Queries; and where splits are merged, the count of those that are there, and what they left.
+        launch.chain = busy > 1 ? 2 + merge_rounds(group, m_s.head_dim, busy) : 1;
+        if (m_s.entropies) {
+            const int64_t sums =
+                busy > 1 ? m_s.heads * busy * 4 : 0; // and what they left for entropies, a lane a split
+            t.activations += 3 * sums;
+            t.activations_written += sums + m_s.heads * 4;
+            launch.chain += busy > 1 ? (busy + 31) / 32 : 0;
+        }
         launch.reads_early = true;
         launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
         launch.bytes_in_flight =
@@ -298,13 +306,18 @@ private:
         launch.chain = 2; // the position, the rotation
     }
 
-    void answers() {
-        PlannedLaunch& launch = add(DecodeKernel::row_answers, "answers", -1, decode::row_answers(m_s.vocab));
-        const int64_t keys = launch.busy_blocks * m_s.top_k * 8;
-        launch.traffic.activations = 2 * m_s.vocab * 4 + keys; // the sums read the row, and so do the keys
-        launch.traffic.activations_written = keys;
-        // The row; one largest logit after the other, in a block's share and again of all blocks; the count of blocks.
-        launch.chain = 3 + 2 * m_s.top_k;
+    /// About the token's row: the blocks' own are merged twice.
+    void answers(PlannedLaunch& head) const {
+        const int64_t blocks = answer_blocks(m_s.vocab), groups = answer_groups(m_s.vocab);
+        const int64_t parts =
+            (blocks + groups) * (static_cast<int64_t>(sizeof(shared::SoftmaxSums)) + m_s.top_k * 8);
+        head.traffic.activations += parts;
+        head.traffic.activations_written += parts;
+        if (m_s.entropies) { // read beside what the groups left
+            head.traffic.activations += m_s.layers * m_s.heads * 4;
+            head.traffic.host_written += m_s.layers * m_s.heads * 4;
+        }
+        head.chain += 4; // the count of a group's blocks, what they left; the count of groups, what they left
     }
 
     const DecodeShape& m_s;
@@ -336,8 +349,6 @@ const char* name_of(DecodeKernel kernel) {
         return "attention_bins";
     case DecodeKernel::block_product:
         return "block_product";
-    case DecodeKernel::row_answers:
-        return "row_answers";
     case DecodeKernel::rows_embed:
         return "rows_embed";
     case DecodeKernel::rows_norm:
@@ -374,7 +385,7 @@ std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     RL_ASSERT(s.attends.empty() || static_cast<int64_t>(s.attends.size()) == s.layers);
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);
-    RL_ASSERT(s.taps >= 0 && s.taps <= s.layers && s.bins >= 0);
+    RL_ASSERT(s.taps >= 0 && s.taps <= s.layers && s.bins >= 0 && (!s.entropies || s.top_k >= 0));
     RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
     return Planner(s).all();
 }

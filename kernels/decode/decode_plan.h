@@ -21,10 +21,11 @@ struct DecodeShape {
     std::vector<bool> attends, has_mlp; ///< of each layer; empty: all do (derived students may lack some)
     int64_t rows = 1;                   ///< the token's and MC rows
     int64_t context = 0;                ///< columns that the cache holds; the token's position
-    int64_t top_k = -1;                 ///< answers are wanted, with so many of the largest logits; -1: none
-    int64_t taps = 0;     ///< layers, from the first on, whose attention rows the host gets as halves
-    int64_t bins = 0;     ///< of those rows (kernels/shared/attention_bins.h); 0: every key
-    int64_t capacity = 0; ///< columns that it has room for, more than `context`
+    int64_t top_k = -1;     ///< the head answers too, with so many of the largest logits; -1: it does not
+    int64_t taps = 0;       ///< layers, from the first on, whose attention rows the host gets as halves
+    int64_t bins = 0;       ///< of those rows (kernels/shared/attention_bins.h); 0: every key
+    bool entropies = false; ///< of attention, of all layers and heads, with the answers
+    int64_t capacity = 0;   ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
 };
@@ -41,7 +42,6 @@ enum class DecodeKernel : uint8_t {
     block_product,  ///< what norm_product, product_onto, norm_gate_up and head are with matrices in blocks
     attention_rows, ///< the token's attention in all layers that the host looks at, to its memory
     attention_bins, ///< the same in bins
-    row_answers,    ///< statistics and the largest logits of the token's row
     // of a pass of many rows (kernels/decode/rows_plan.h)
     rows_embed,
     rows_norm,
@@ -78,7 +78,7 @@ struct LaunchTraffic {
 
 struct PlannedLaunch {
     DecodeKernel kernel{};
-    /// "q|k|v", "attention", "attention MC", "o", "gate|up", "down", "head", "embedding", "answers"; "rows"; of a pass also "k|v", "norm", "append", "merge",
+    /// "q|k|v", "attention", "attention MC", "o", "gate|up", "down", "head", "embedding"; "rows"; of a pass also "k|v", "norm", "append", "merge",
     /// "splice"
     const char* part = "";
     int64_t layer = -1; ///< -1: outside the layers
@@ -101,8 +101,8 @@ struct PlannedLaunch {
     bool reads_early = false;    ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; attention rows,
-/// head and answers where they are wanted. Sizes > 0, heads a multiple of kv_heads and at most most_group times as many, head_dim at most
+/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; attention rows
+/// where they are wanted, head. Sizes > 0, heads a multiple of kv_heads and at most most_group times as many, head_dim at most
 /// most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
 

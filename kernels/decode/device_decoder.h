@@ -103,6 +103,7 @@ struct DeviceAnswers {
     shared::SoftmaxSums sums;
     uint64_t keys[most_answer_keys] =
         {};                ///< the largest logits as kernels/shared/top_k.h has them, largest first
+    float asked_logit = 0; ///< of DeviceStep::asked
     uint64_t sequence = 0; ///< of the step; written last
 };
 
@@ -126,10 +127,12 @@ struct DeviceStep {
     uint64_t seed = 0;
     float dropout = 0; ///< probability, of rows from 1 on
     bool drop_attention = false, drop_attention_output = false, drop_mlp_output = false;
-    float* logits = nullptr; ///< [rows, vocab]
+    float* logits = nullptr; ///< [rows, vocab]; null: they stay with the decoder
     bool answers = false;    ///< statistics of row 0 are wanted, or attention rows
     int64_t top_k = 0;       ///< and its so many largest logits: 0 .. most_answer_keys, not above vocab
+    int32_t asked = -1;      ///< and the logit of this token; -1: of none
     std::span<const AttentionTap> taps{}; ///< not without answers
+    bool entropies = false; ///< of the attention of row 0 in all layers, before dropout; not without answers
     const DeviceLists* lists =
         nullptr; ///< of a cache with pools; null: dense. Not without answers (asserted)
 };
@@ -149,8 +152,8 @@ struct DevicePass {
 };
 
 /// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
-/// and dropout, so that a step is one copy of 32 bytes to the device, one graph and one copy of the rows. Through lists the graph edits them
-/// first, from memory of the host.
+/// and dropout, so that a step is one copy of 40 bytes to the device, one graph, and one copy of the rows where somebody wants them. Through lists
+/// the graph edits them first, from memory of the host.
 ///
 /// Waits    step() puts the work behind what `stream` has been given, and waits for nothing; where whole lists are uploaded, for their copy
 /// Threads  one at a time
@@ -166,12 +169,17 @@ public:
     virtual void step(const DeviceCache& cache, const DeviceStep& step, void* stream) = 0;
     /// A pass of many rows, by tensor cores where the weights have 16 bits (kernels/cuda/rows); as step().
     virtual void extend(const DeviceCache& cache, const DevicePass& pass, void* stream) = 0;
+    /// Rows [0, rows) of the last step to `to`, [rows, vocab], on its device; before the next call.
+    virtual void copy_logits(float* to, int64_t rows, void* stream) = 0;
     /// Waits until the answers of the last step are there, which must have asked for some: by looking at memory, without a wait for
     /// the device. Throws when the device has failed meanwhile.
     [[nodiscard]] virtual const DeviceAnswers& wait_for_answers() = 0;
     /// After wait_for_answers(), until the next step: the row of tap `index` in the form that it asked for; null: it did not.
     [[nodiscard]] virtual const uint16_t* halves(size_t index) const = 0;
     [[nodiscard]] virtual const float* floats(size_t index) const = 0;
+
+    /// After wait_for_answers(), until the next step: entropies in bits [layers, heads], 0 in layers whose attention is left out; null: nobody asked.
+    [[nodiscard]] virtual const float* entropies() const = 0;
 
     /// The device has the lists of this cache in this version, with room for `list_capacity` entries each: edits of them are enough.
     [[nodiscard]] virtual bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const = 0;

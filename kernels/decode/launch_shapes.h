@@ -143,6 +143,19 @@ inline constexpr int64_t most_head_dim = 256; ///< a multiple of 8
 [[nodiscard]] constexpr int64_t attention_sums(int64_t group) {
     return group > 8 ? 2 : 4;
 }
+/// Splits whose sums and values a thread of the block that merges them asks for side by side.
+inline constexpr int64_t merge_at_once = 8;
+/// Teams of that block's threads which share out the splits; a thread of a team has four channels of a query head. What they hand over has room
+/// where scores and sums of values stood.
+[[nodiscard]] constexpr int64_t merge_teams(int64_t group, int64_t head_dim) {
+    return std::clamp<int64_t>(32 * attention_warps * 4 / (group * head_dim), 1, 3);
+}
+/// Times that it reads splits and waits for them.
+[[nodiscard]] constexpr int64_t merge_rounds(int64_t group, int64_t head_dim, int64_t splits) {
+    const int64_t threads = 32 * attention_warps, places = group * head_dim / 4;
+    const int64_t at_once = merge_teams(group, head_dim) * merge_at_once;
+    return (places + threads - 1) / threads * ((splits + at_once - 1) / at_once);
+}
 /// A block for each split, KV head and row; the grid holds `capacity` positions, and blocks behind the length end at once.
 /// \param group  query heads of one KV head
 [[nodiscard]] constexpr LaunchShape attention(int64_t kv_heads, int64_t group, int64_t head_dim, int64_t rows,
@@ -231,12 +244,13 @@ inline constexpr int64_t embed_threads = 256;
     return {{static_cast<uint32_t>(rows), 1, 1}, {static_cast<uint32_t>(embed_threads), 1, 1}, 0};
 }
 
-// --- answers about the token's row of logits ------------------------------------------------------------------------------
-inline constexpr int64_t answer_threads = 256, answer_logits = 4096; ///< of a block
-[[nodiscard]] constexpr LaunchShape row_answers(int64_t vocab) {
-    return {{static_cast<uint32_t>((vocab + answer_logits - 1) / answer_logits), 1, 1},
-            {static_cast<uint32_t>(answer_threads), 1, 1},
-            0};
+// --- answers about the token's row of logits, which the head's blocks make --------------------------------------------------
+inline constexpr int64_t answer_group = 64; ///< neighbouring blocks whose answers are merged first
+[[nodiscard]] constexpr int64_t answer_blocks(int64_t vocab) {
+    return (vocab + head_outputs_per_block - 1) / head_outputs_per_block;
+}
+[[nodiscard]] constexpr int64_t answer_groups(int64_t vocab) {
+    return (answer_blocks(vocab) + answer_group - 1) / answer_group;
 }
 
 } // namespace decode

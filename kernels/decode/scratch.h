@@ -14,14 +14,17 @@ namespace refreshlab::kernels::decode {
 /// Of a decode step: numbers of fp32, except where it says bytes.
 struct StepScratch {
     int64_t x = 0, qkv = 0, attended = 0, inner = 0, logits = 0, parts = 0;
-    int64_t answer_parts = 0, answer_keys = 0, counters = 0; ///< bytes; counters: one a row and KV head
+    int64_t answer_sums = 0, answer_keys = 0;  ///< bytes, of the head's blocks and of their groups
+    int64_t entropy_parts = 0, entropies = 0;  ///< of row 0's attention, where they are wanted
+    int64_t counters = 0, answer_counters = 0; ///< bytes; counters: one a row and KV head
     [[nodiscard]] int64_t bytes() const {
-        return 4 * (x + qkv + attended + inner + logits + parts) + answer_parts + answer_keys + counters;
+        return 4 * (x + qkv + attended + inner + logits + parts + entropy_parts + entropies) + answer_sums +
+               answer_keys + counters + answer_counters;
     }
 };
 /// \param s  its rows and capacity are the most that a step has
 [[nodiscard]] inline StepScratch step_scratch(const DecodeShape& s) {
-    const int64_t segments = (s.vocab + answer_logits - 1) / answer_logits;
+    const int64_t answers = answer_blocks(s.vocab) + answer_groups(s.vocab);
     StepScratch scratch;
     scratch.x = s.rows * s.hidden;
     scratch.qkv = s.rows * (s.heads + 2 * s.kv_heads) * s.head_dim;
@@ -29,8 +32,11 @@ struct StepScratch {
     scratch.inner = s.rows * s.ffn;
     scratch.logits = s.rows * s.vocab;
     scratch.parts = s.rows * s.heads * splits(s.capacity) * (s.head_dim + 2) + 4; // MC rows begin at 16 bytes
-    scratch.answer_parts = segments * static_cast<int64_t>(sizeof(shared::SoftmaxSums));
-    scratch.answer_keys = segments * most_answer_keys * static_cast<int64_t>(sizeof(uint64_t));
+    scratch.entropy_parts = s.heads * splits(s.capacity);
+    scratch.entropies = s.layers * s.heads;
+    scratch.answer_sums = answers * static_cast<int64_t>(sizeof(shared::SoftmaxSums));
+    scratch.answer_keys = answers * most_answer_keys * static_cast<int64_t>(sizeof(uint64_t));
+    scratch.answer_counters = (1 + answer_groups(s.vocab)) * static_cast<int64_t>(sizeof(uint32_t));
     scratch.counters = s.rows * s.kv_heads * static_cast<int64_t>(sizeof(uint32_t));
     return scratch;
 }

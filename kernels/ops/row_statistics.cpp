@@ -43,7 +43,7 @@ RowStatistics finish_row(const shared::SoftmaxSums& sums) {
     RowStatistics row;
     row.finite = sums.finite();
     if (!row.finite) {
-        row.log_z = row.entropy_bits = row.top1_prob = row.varentropy_bits2 = nan;
+        row.log_z = row.entropy_bits = row.top1_prob = row.varentropy_bits2 = row.top1_logit = nan;
         return row;
     }
     row.log_z = sums.log_z();
@@ -51,6 +51,7 @@ RowStatistics finish_row(const shared::SoftmaxSums& sums) {
     row.top1_prob = sums.top1_prob();
     row.varentropy_bits2 = sums.varentropy_nats2() / (shared::ln2 * shared::ln2);
     row.top1_id = sums.argmax;
+    row.top1_logit = sums.max;
     return row;
 }
 

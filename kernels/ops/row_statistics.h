@@ -18,6 +18,7 @@ struct RowStatistics {
     bool finite = true;      ///< false if any logit is NaN or +-inf: then the doubles are NaN
     /// Varentropy: variance of -log2 p under p, bits^2. Source: Kontoyiannis and Verdu 2014.
     double varentropy_bits2 = 0;
+    double top1_logit = 0; ///< max z
 };
 
 /// \param rows  [rows, vocab], float dtype, any device

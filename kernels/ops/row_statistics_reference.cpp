@@ -42,7 +42,7 @@ std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
     const at::Tensor surprisal = -log_p / shared::ln2, p = log_p.exp();
     const at::Tensor centred = surprisal - (p * surprisal).nan_to_num().sum(-1, true);
     const std::vector<double> varentropies = to_vector((p * centred * centred).nan_to_num().sum(-1));
-    const std::vector<double> top1 = to_vector(log_p.amax(-1).exp());
+    const std::vector<double> top1 = to_vector(log_p.amax(-1).exp()), top1_logits = to_vector(z.amax(-1));
     // The first of equal maxima: ATen's argmax does not promise which.
     const at::Tensor ids = at::arange(z.size(1), z.options().dtype(at::kLong)).expand_as(z);
     const at::Tensor first = at::where(z == z.amax(-1, true), ids, at::full_like(ids, z.size(1))).amin(-1);
@@ -51,9 +51,9 @@ std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
     for (size_t r = 0; r < log_zs.size(); ++r) {
         if (finite[r] != 0.0) {
             result.push_back({log_zs[r], std::max(entropies[r], 0.0), top1[r],
-                              static_cast<int64_t>(top1_ids[r]), true, varentropies[r]});
+                              static_cast<int64_t>(top1_ids[r]), true, varentropies[r], top1_logits[r]});
         } else {
-            result.push_back({nan, nan, nan, -1, false, nan});
+            result.push_back({nan, nan, nan, -1, false, nan, nan});
         }
     }
     return result;

@@ -280,12 +280,25 @@ void Machine::fence() {
     ++m_now; // what comes after it is not fenced
 }
 
+namespace {
+
+/// What is ordered before both: of spans that begin together the longest, each once, however often two variables are changed in turns.
+void join(std::vector<Span>& spans, const std::vector<Span>& others) {
+    spans.insert(spans.end(), others.begin(), others.end());
+    std::ranges::sort(spans, [](const Span& a, const Span& b) {
+        return a.first != b.first ? a.first < b.first : a.last > b.last;
+    });
+    spans.erase(std::ranges::unique(spans, {}, &Span::first).begin(), spans.end());
+}
+
+} // namespace
+
 void Machine::synchronise(const void* at) {
     std::vector<Span>& released = m_released[at];
-    m_acquired.insert(m_acquired.end(), released.begin(), released.end());
+    join(m_acquired, released);
     if (m_thread->fenced == 0) return;
-    released.push_back({m_block_first, m_thread->fenced});
-    released.insert(released.end(), m_acquired.begin(), m_acquired.end());
+    released = m_acquired;
+    join(released, {{m_block_first, m_thread->fenced}});
 }
 
 void Machine::copy_async(const AsyncCopy& copy) {

@@ -56,6 +56,7 @@ TEST_CASE("row statistics agree with float64 to 1e-6 and better", "[kernels][row
                 // The absolute part covers the reference: ln Z - z cancels there where our form does not.
                 REQUIRE(close(ours[r].entropy_bits, expected[r].entropy_bits, 1e-9, 1e-11));
                 REQUIRE(close(ours[r].top1_prob, expected[r].top1_prob, 1e-10));
+                REQUIRE(ours[r].top1_logit == expected[r].top1_logit);
                 REQUIRE(ours[r].top1_id == expected[r].top1_id);
             }
         }

@@ -62,6 +62,8 @@ LayerTaps& LayerTaps::operator|=(const LayerTaps& other) {
     if (other.attention_from < attention_from) attention_from = other.attention_from;
     RL_ASSERT(half_row.to == nullptr || other.half_row.to == nullptr);
     if (other.half_row.to != nullptr) half_row = other.half_row;
+    RL_ASSERT(entropies.to == nullptr || other.entropies.to == nullptr);
+    if (other.entropies.to != nullptr) entropies = other.entropies;
     RL_ASSERT(!sums.defined() || !other.sums.defined());
     if (other.sums.defined()) sums = other.sums;
     raw_queries |= other.raw_queries;
@@ -121,16 +123,25 @@ bool AttentionCapture::is_complete() const {
 
 AttentionEntropy::AttentionEntropy(const ModelConfig& config, int64_t position)
     : m_position(position)
+    , m_of_heads(static_cast<size_t>(config.num_heads))
     , m_bits(static_cast<size_t>(config.num_layers), std::numeric_limits<float>::quiet_NaN()) {}
 
 LayerTaps AttentionEntropy::taps(int64_t) const {
     LayerTaps taps;
-    taps.attention_from = m_position;
+    taps.entropies = {m_position, m_of_heads.data()};
     return taps;
 }
 
 void AttentionEntropy::observe(const LayerView& view) {
     if (view.left_out) m_bits[static_cast<size_t>(view.layer)] = absent();
+    if (view.entropies) {
+        double sum = 0;
+        for (const float bits : m_of_heads)
+            sum += static_cast<double>(bits);
+        m_bits[static_cast<size_t>(view.layer)] =
+            static_cast<float>(sum / static_cast<double>(m_of_heads.size()));
+        return;
+    }
     const at::Tensor row = row_of(view, m_position);
     if (!row.defined()) return;
     const at::Tensor host = on_host(row);

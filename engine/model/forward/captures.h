@@ -60,6 +60,7 @@ public:
 
 private:
     int64_t m_position;
+    mutable std::vector<float> m_of_heads; ///< where a forward may write those of a layer
     std::vector<float> m_bits;
 };
 

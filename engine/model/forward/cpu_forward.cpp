@@ -338,7 +338,7 @@ private:
             in.bin = taps.half_row.bin();
             view.half_row = true;
         }
-        const bool shown = (halved ? taps.attention_from : taps.shown_from()) <= m_position;
+        const bool shown = taps.shown_from(halved) <= m_position;
         if (!shown && !taps.sums.defined()) {
             (void)kernels::attention(in);
             return;
@@ -392,7 +392,7 @@ private:
             if (with_kl) out.summary = kernels::summarize_rows(row, *ask);
         }
         if (with_mc()) out.mc_logits = rows.narrow(0, 1, m_rows - 1);
-        if (m_in.logits) out.logits = row;
+        if (gives_row(m_in, out)) out.logits = row;
         return out;
     }
 

@@ -103,14 +103,17 @@ bool covered(const LlamaModel& model) {
 
 /// What the kernels answer themselves; the rest is read off the row afterwards.
 bool answered_on_device(const kernels::RowAsk& ask) {
-    return ask.top_k <= kernels::most_answer_keys && ask.tokens.empty() && ask.kl_rows.empty();
+    return ask.top_k <= kernels::most_answer_keys && ask.kl_rows.empty();
 }
 
-kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, int64_t top_k) {
+kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, const kernels::DeviceStep& step) {
+    const int64_t top_k = step.top_k;
     kernels::RowSummary summary;
     summary.statistics = kernels::finish_row(answers.sums);
     if (top_k > 0)
         summary.top = kernels::finish_top_k(std::span(answers.keys).first(static_cast<size_t>(top_k)));
+    if (step.asked >= 0)
+        summary.logprob = static_cast<double>(answers.asked_logit) - summary.statistics.log_z;
     return summary;
 }
 
@@ -187,6 +190,12 @@ void CudaForward::show(const kernels::DeviceDecoder& decoder, const kernels::Dev
     view.positions = std::span(&step.position, 1);
     view.cache = &cache;
     if (step.lists != nullptr) view.lists = cache.lists(layer);
+    if (step.entropies) {
+        if (const HeadEntropies wanted = hooks.taps(layer).entropies; wanted.position == step.position) {
+            std::copy_n(decoder.entropies() + layer * heads, heads, wanted.to);
+            view.entropies = true;
+        }
+    }
     const auto index = static_cast<size_t>(tap == nullptr ? 0 : tap - step.taps.data());
     if (tap != nullptr && tap->halves) {
         const HalfRow row = hooks.taps(layer).half_row;
@@ -271,10 +280,11 @@ StepOutputs CudaForward::read_only(const KvCache& cache, int64_t position, const
     return m_plain.read_only(cache, position, in);
 }
 
-/// The rows that the hooks of a step at `position` want to see. Nothing: they want more than the kernels give.
-std::optional<std::vector<kernels::AttentionTap>> CudaForward::find_taps(const HookCalls& hooks, bool listed,
-                                                                         int64_t position) const {
-    std::vector<kernels::AttentionTap> taps;
+/// What the hooks of a step at `position` want to see. Nothing: they want more than the kernels give.
+std::optional<CudaForward::Wanted> CudaForward::find_taps(const HookCalls& hooks, bool listed,
+                                                          int64_t position) const {
+    Wanted all;
+    std::vector<kernels::AttentionTap>& taps = all.rows;
     for (int64_t layer = 0; layer < model().config().num_layers && !hooks.empty(); ++layer) {
         const LayerTaps wanted = hooks.taps(layer);
         if (wanted.sums.defined() || wanted.raw_queries || wanted.all_rows) return std::nullopt;
@@ -284,8 +294,9 @@ std::optional<std::vector<kernels::AttentionTap>> CudaForward::find_taps(const H
         const int64_t bins = halves ? wanted.half_row.bins : 0;
         const bool by_device = halves && (!listed || bins > 0);
         if (halves || floats) taps.push_back({layer, by_device, floats || (halves && !by_device), bins});
+        all.entropies |= wanted.entropies.position == position;
     }
-    return taps;
+    return all;
 }
 
 StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
@@ -297,8 +308,9 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     PlainForward::require_step(model(), cache, in);
     const int64_t position = cache.length();
     const bool listed = cache.layout() != CacheLayout::dense, chooses = use.choice == StepUse::Choice::ahead;
-    const auto taps = find_taps(hooks, listed, position);
-    if (!taps) return m_plain.step(cache, in);
+    const auto wanted = find_taps(hooks, listed, position);
+    if (!wanted) return m_plain.step(cache, in);
+    const std::vector<kernels::AttentionTap>& taps = wanted->rows;
     const kernels::OnDevice on_device(model().device());
     if (listed) cache.begin_listed_step();
     for (int64_t layer = 0; chooses && layer < model().config().num_layers; ++layer)
@@ -318,8 +330,13 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
         lists = {pools.cache, pools.version + 1, pools.whole, pools.offsets, pools.entries, pools.leaving};
     }
     const int64_t rows = in.mc.passes + 1;
-    const at::Tensor logits = at::empty({rows, model().config().vocab_size},
-                                        at::TensorOptions().dtype(at::kFloat).device(model().device()));
+    const bool asks = in.ask && answered_on_device(*in.ask);
+    at::Tensor logits;
+    const auto make_logits = [&] {
+        logits = at::empty({rows, model().config().vocab_size},
+                           at::TensorOptions().dtype(at::kFloat).device(model().device()));
+        return logits.mutable_data_ptr<float>();
+    };
     kernels::DeviceStep step;
     RL_ASSERT(in.tokens[0] >= 0 && in.tokens[0] < model().config().vocab_size);
     step.token = in.tokens[0];
@@ -330,22 +347,25 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.drop_attention = in.mc.attention;
     step.drop_attention_output = in.mc.attention_output;
     step.drop_mlp_output = in.mc.mlp_output;
-    step.logits = logits.mutable_data_ptr<float>();
-    const bool asks = in.ask && answered_on_device(*in.ask);
-    step.answers = asks || listed || !taps->empty();
-    step.taps = *taps;
+    if (in.logits || in.mc.passes > 0 || (in.ask && !asks)) step.logits = make_logits();
+    step.answers = asks || listed || !taps.empty() || wanted->entropies;
+    step.taps = taps;
+    step.entropies = wanted->entropies;
+    if (asks && !in.ask->tokens.empty()) step.asked = in.ask->tokens[0];
     step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
     if (listed) step.lists = &lists;
     StepOutputs out;
     decoder->step(device, step, kernels::current_stream(model().device()));
     if (step.answers) {
         const kernels::DeviceAnswers& answers = decoder->wait_for_answers();
-        if (asks) out.summary.push_back(summary_of(answers, step.top_k));
+        if (asks) out.summary.push_back(summary_of(answers, step));
     }
+    if (step.logits == nullptr && gives_row(in, out))
+        decoder->copy_logits(make_logits(), 1, kernels::current_stream(model().device()));
     if (listed) cache.kernels_are_done(decoder->left_rows());
     // Before the commit, as in a pass layer by layer: hooks may look at the cache.
     const int64_t stride = listed ? device.list_capacity : position + 1;
-    const kernels::AttentionTap* tap = taps->data();
+    const kernels::AttentionTap* tap = taps.data();
     for (int64_t layer = 0; layer < model().config().num_layers; ++layer) {
         if (!attends(layer)) {
             LayerView view;
@@ -355,8 +375,8 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
             hooks.observe(view);
             continue;
         }
-        const bool asked = tap != taps->data() + taps->size() && tap->layer == layer;
-        if (asked || chooses || listed)
+        const bool asked = tap != taps.data() + taps.size() && tap->layer == layer;
+        if (asked || chooses || listed || step.entropies)
             show(*decoder, step, stride, layer, asked ? tap : nullptr, cache, hooks);
         if (asked) ++tap;
     }
@@ -364,9 +384,8 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     if (!listed) cache.note_written(1);
     cache.commit(1, in.origin);
 
-    const at::Tensor row = logits.narrow(0, 0, 1);
-    if (in.ask && !asks) out.summary = kernels::summarize_rows(row, *in.ask);
-    if (in.logits) out.logits = row;
+    if (in.ask && !asks) out.summary = kernels::summarize_rows(logits.narrow(0, 0, 1), *in.ask);
+    if (gives_row(in, out)) out.logits = logits.narrow(0, 0, 1);
     if (in.mc.passes > 0) out.mc_logits = logits.narrow(0, 1, in.mc.passes);
     return out;
 }

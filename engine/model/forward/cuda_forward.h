@@ -21,7 +21,7 @@ class HookCalls;
 /// Matrices in blocks are read as they are, in a step as their numbers exactly; for tensor cores they are rounded to bf16. Of attention that a
 /// derived student leaves out only keys and values are made.
 ///
-/// Attention rows that hooks want to see come along, written to the host's memory by the device. Of a pooled cache attention goes through
+/// Attention rows and entropies that hooks want to see come along, written to the host's memory by the device. Of a pooled cache attention goes through
 /// lists that stay on the device and are edited by the step's first kernel, which also takes out what was evicted; a hook may choose what is
 /// held before the step (StepUse::Choice::ahead), so cache policies that do not look at a layer's queries run so.
 ///
@@ -48,8 +48,12 @@ private:
     [[nodiscard]] bool attends(int64_t layer) const;
     [[nodiscard]] bool runs(CacheLayout layout) const; ///< the kernels can, on such a cache
     [[nodiscard]] kernels::DeviceCache device_cache(const KvCache& cache) const;
-    [[nodiscard]] std::optional<std::vector<kernels::AttentionTap>>
-    find_taps(const HookCalls& hooks, bool listed, int64_t position) const;
+    struct Wanted {
+        std::vector<kernels::AttentionTap> rows;
+        bool entropies = false; ///< of some layers
+    };
+    [[nodiscard]] std::optional<Wanted> find_taps(const HookCalls& hooks, bool listed,
+                                                  int64_t position) const;
     void show(const kernels::DeviceDecoder& decoder, const kernels::DeviceStep& step, int64_t stride,
               int64_t layer, const kernels::AttentionTap* tap, const KvCache& cache,
               const HookCalls& hooks) const;

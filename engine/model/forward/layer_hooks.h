@@ -35,6 +35,12 @@ struct HalfRow {
     [[nodiscard]] int64_t numbers() const { return kernels::shared::num_bins(position + 1, bin()); }
 };
 
+/// Where a decode step may write the entropy of its query's attention, in bits: of each head, over what the head attends to.
+struct HeadEntropies {
+    int64_t position = std::numeric_limits<int64_t>::max(); ///< of the query
+    float* to = nullptr;                                    ///< [heads]; null: not wanted
+};
+
 /// What a hook wants to be shown of one layer. What nobody asks for is not computed.
 struct LayerTaps {
     static constexpr int64_t no_rows = std::numeric_limits<int64_t>::max();
@@ -44,6 +50,8 @@ struct LayerTaps {
     /// The same of one query, written there while attention is computed, with no tensor of it. A forward may do so (view.half_row says
     /// that it has), or show the row in view.attention. At most one hook of a pass may ask             (asserted)
     HalfRow half_row;
+    /// Entropies of one query, in the same way (view.entropies says that they are written).
+    HeadEntropies entropies;
     /// Where the attention that each key received is added up, [heads, at least the keys] fp32 on the model's device;
     /// undefined: not wanted. Row after row, so that chunks of any size give the same bits on the CPU. Of passes that read
     /// every position. At most one hook of a pass may ask                                                 (asserted)
@@ -51,8 +59,10 @@ struct LayerTaps {
     bool raw_queries = false; ///< q before RoPE
     bool all_rows = false;    ///< keep every row in the last layer, also those that get no logits
 
-    /// First query whose row is shown, where half_row is not written.
-    [[nodiscard]] int64_t shown_from() const { return std::min(attention_from, half_row.position); }
+    /// First query whose row is shown. \param halved  half_row is written
+    [[nodiscard]] int64_t shown_from(bool halved = false) const {
+        return std::min({attention_from, halved ? no_rows : half_row.position, entropies.position});
+    }
     LayerTaps& operator|=(const LayerTaps& other); ///< both
 };
 
@@ -78,7 +88,8 @@ struct LayerView {
     /// ones of `positions`. Number i of a head belongs to entry i of its KV head's list, else to position i. n is at least the
     /// longest list, else the last row's position + 1. Undefined unless asked for. Made for the call: it may be kept.
     at::Tensor attention;
-    bool half_row = false; ///< taps().half_row has been written
+    bool half_row = false;  ///< taps().half_row has been written
+    bool entropies = false; ///< taps().entropies have been written
 };
 
 /// Places of a layer where a branch joins the residual.
@@ -93,8 +104,8 @@ struct StepUse {
         by_queries, ///< it looks at the layer, or returns a choice
     } choice = Choice::by_queries;
     /// After the layer it wants its attention row at most, and changes nothing but the cache: taps() asks for rows from the step's position on,
-    /// or for half_row; place, attend, inner, branch and finish do nothing; observe() reads layer, positions, left_out, lists, attention and
-    /// half_row. A forward may call it after the step, layer by layer: for those that were asked for where nobody chooses, else for all.
+    /// for half_row or for entropies; place, attend, inner, branch and finish do nothing; observe() reads layer, positions, left_out, lists, attention,
+    /// half_row and entropies. A forward may call it after the step, layer by layer: for those that were asked for where nobody chooses, else for all.
     bool rows_alone = false;
 
     StepUse& operator|=(const StepUse& other); ///< what a forward must do for both

@@ -446,7 +446,7 @@ StepOutputs PlainForward::step(KvCache& cache, const StepInputs& in) const {
     }
     cache.commit(1, in.origin);
     answer(in, 0, row, out);
-    if (in.logits) out.logits = row;
+    if (gives_row(in, out)) out.logits = row;
     return out;
 }
 

@@ -11,7 +11,9 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace refreshlab {
@@ -112,6 +114,12 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     in.ask.emplace().top_k = std::max<int64_t>(config.capture.top_k, 2); // two: the margin is a signal
     in.mc = now.mc;
     in.hooks = hooks;
+    const int64_t next = now.record.position + 1;
+    const std::optional<int32_t> given = chooser->given_at(next);
+    const std::array<int32_t, 1> token{given.value_or(-1)};
+    if (given) in.ask->tokens = token;
+    in.logits = ring || now.mc.passes > 0 || chooser->needs_row(next, config.sampler) ||
+                (given && config.mode == Mode::teacher); // the place of a token that need not be the first
     now.rows = decoder().forward().step(decoder_cache(), in);
     if (cache_policy) cache_policy->tell_read();
     if (now.attention) now.ms(Part::attention) = static_cast<float>(now.attention->ms());
@@ -120,10 +128,9 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
 }
 
 void DecodeSession::Impl::measure(StepInFlight& now) {
-    const at::Tensor row = now.rows.logits[0];
     if (now.mc.passes > 0) {
         const Stopwatch watch;
-        const kernels::McStatistics m = kernels::mc_statistics(row, now.rows.mc_logits);
+        const kernels::McStatistics m = kernels::mc_statistics(now.rows.logits[0], now.rows.mc_logits);
         now.inputs.mc = {m.variance, m.variance_sd, m.mutual_information_bits, m.mean_entropy_bits,
                          m.mean_entropy_sd_bits};
         now.ms(Part::mc) = static_cast<float>(watch.ms());
@@ -148,7 +155,7 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
         sources[i]->measure(source_ids[i], values);
     weigh(now);
     keep_candidates(now);
-    if (ring) ring->put(now.record.position, row);
+    if (ring) ring->put(now.record.position, now.rows.logits[0]);
     now.ms(Part::signals) = static_cast<float>(watch.ms());
     keep_attention(now);
 }
@@ -186,12 +193,17 @@ void DecodeSession::Impl::keep_attention(StepInFlight& now) {
 
 void DecodeSession::Impl::choose(StepInFlight& now) {
     const Stopwatch watch;
-    pending = chooser->choose(now.rows.logits[0], now.record.position + 1, decoder_producer(), config.sampler,
-                              &now.rows.summary[0].statistics);
+    const kernels::RowStatistics& statistics = now.rows.summary[0].statistics;
+    const at::Tensor row = now.rows.logits.defined() ? now.rows.logits[0] : at::Tensor();
+    pending = chooser->choose(row, now.record.position + 1, decoder_producer(), config.sampler, &statistics,
+                              now.rows.summary[0].logprob);
     if (config.mode == Mode::teacher) {
         pending.teacher_logprob = pending.logprob;
         pending.teacher_agrees = pending.top1_hit ? 1 : 0;
-        pending.teacher_rank = kernels::token_ranks(now.rows.logits, std::span(&pending.id, 1))[0];
+        // The arg max of a finite row has the first place, whatever else stands there.
+        pending.teacher_rank = statistics.finite && pending.top1_hit
+                                   ? 1
+                                   : kernels::token_ranks(now.rows.logits, std::span(&pending.id, 1))[0];
     }
     now.ms(Part::sample) = static_cast<float>(watch.ms());
     now.record.arrival_ms = elapsed_ms();

@@ -2,6 +2,8 @@
 
 #include "engine/model/sampler.h"
 
+#include <cmath>
+
 namespace refreshlab {
 
 void TokenChooser::give(int64_t step, int64_t first_position, std::span<const int32_t> ids) {
@@ -21,11 +23,13 @@ std::optional<int32_t> TokenChooser::given_at(int64_t position) const {
 }
 
 PendingToken TokenChooser::choose(const at::Tensor& row, int64_t position, Producer producer,
-                                  const SamplerConfig& sampler,
-                                  const kernels::RowStatistics* statistics) const {
+                                  const SamplerConfig& sampler, const kernels::RowStatistics* statistics,
+                                  double logprob) const {
     const auto given = given_at(position);
-    const Choice choice = given ? given_token(row, *given, statistics)
-                                : choose_token(row, sampler, m_seed, position, statistics, m_attempt);
+    const bool known = statistics != nullptr && statistics->finite && !std::isnan(logprob);
+    const Choice choice = !given  ? choose_token(row, sampler, m_seed, position, statistics, m_attempt)
+                          : known ? Choice{*given, logprob, static_cast<int32_t>(statistics->top1_id)}
+                                  : given_token(row, *given, statistics);
     PendingToken token;
     token.id = choice.token_id;
     token.producer = producer;

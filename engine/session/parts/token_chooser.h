@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,11 +34,20 @@ public:
         : m_given(std::move(given))
         , m_first_position(first_position)
         , m_seed(seed) {}
-    /// \param row         [vocab]
+    /// \param row         [vocab]; undefined where needs_row() says no and `statistics` are finite
     /// \param statistics  of that row where they exist already: saves a pass over it
+    /// \param logprob     of the given token, where it is known already; NaN: it is not
     [[nodiscard]] PendingToken choose(const at::Tensor& row, int64_t position, Producer producer,
                                       const SamplerConfig& sampler,
-                                      const kernels::RowStatistics* statistics = nullptr) const;
+                                      const kernels::RowStatistics* statistics = nullptr,
+                                      double logprob = std::numeric_limits<double>::quiet_NaN()) const;
+
+    /// choose() reads the row of logits, and not its statistics and the given token's logprob alone.
+    [[nodiscard]] bool needs_row(int64_t position, const SamplerConfig& sampler) const {
+        return !gives(position) && sampler.temperature > 0.0;
+    }
+    /// The token that choose() gives at this position; nothing: it is drawn.
+    [[nodiscard]] std::optional<int32_t> given_at(int64_t position) const;
 
     /// Tokens by hand for first_position and those after it, instead of what choose() would give. The last word on a position
     /// counts. \param step  from which on it is known
@@ -58,7 +68,6 @@ private:
         int64_t step, position;
         int32_t id;
     };
-    [[nodiscard]] std::optional<int32_t> given_at(int64_t position) const;
 
     std::vector<ByHand> m_by_hand; ///< in the order in which they were given
     std::vector<int32_t> m_given;

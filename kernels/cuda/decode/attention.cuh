@@ -22,13 +22,14 @@ constexpr int of_lane = columns / 32; ///< entries of a split that a lane makes 
 struct Parameters {
     DecodeAttentionInputs in;
     Masks masks;
-    int group, head_dim, splits;
+    int group, head_dim, splits, merge_teams;
     float scale, eps;
 };
 
-/// Of a head's scores: their maximum, and the sum of e^(score - maximum). In global memory as a float2.
+/// Of a head's scores: their maximum, and the sum of e^(score - maximum), in global memory as a float2; for entropies also that sum weighted by
+/// score - maximum.
 struct Sums {
-    float max, sum;
+    float max, sum, weighted;
 };
 
 /// What a block knows of its place, all threads the same. Entries have numbers within the split: those of a dense cache are its columns,
@@ -165,7 +166,7 @@ __device__ void make_weights(const Parameters& p, const Place& at, const Entries
     for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
         float* const score = scores + h * columns + block + within;
         const int head = at.kv_head * p.group + h;
-        float x[of_lane], max = -INFINITY, sum = 0;
+        float x[of_lane], max = -INFINITY, sum = 0, weighted = 0;
 #pragma unroll
         for (int i = 0; i < of_lane; ++i) {
             x[i] = score[i * 16];
@@ -178,11 +179,15 @@ __device__ void make_weights(const Parameters& p, const Place& at, const Entries
         max = warp_max(max);
 #pragma unroll
         for (int i = 0; i < of_lane; ++i) {
-            x[i] = at.sees(block + i * 16 + within) ? expf(__fadd_rn(x[i], -max)) : 0.0F;
+            const bool seen = at.sees(block + i * 16 + within);
+            const float below = __fadd_rn(x[i], -max);
+            x[i] = seen ? expf(below) : 0.0F;
             sum = __fadd_rn(sum, x[i]);
+            if (seen) weighted = fmaf(x[i], below, weighted);
         }
         sum = warp_sum(sum);
-        if (lane == 0) of_head[h] = {max, sum};
+        if (p.in.entropies != nullptr) weighted = warp_sum(weighted);
+        if (lane == 0) of_head[h] = {max, sum, weighted};
         if (at.row > 0 && p.masks.threshold > 0) {
             const shared::MaskStream stream = masks_of(state, p.masks.site, p.masks.layer, at.row,
                                                        static_cast<uint32_t>(head), p.masks.threshold);
@@ -301,65 +306,112 @@ struct Parts {
     }
 };
 
-/// The last block's work: heads' splits, in index order.
-template <int HEADS>
-__device__ void merge(const Parameters& p, const Place& at, const Parts& parts, float* weights, Sums* of_head,
-                      float* attended) {
-    constexpr int of_thread = (HEADS * most_head_dim / 4 + attention_threads - 1) / attention_threads;
+/// Splits of a head, added up: four channels of its values, relative to e^max.
+struct Merged {
+    float4 values = make_float4(0, 0, 0, 0);
+    float max = -INFINITY, sum = 0;
+
+    __device__ void rescale(float new_max) {
+        const float factor = expf(__fadd_rn(max, -new_max)); // 0 where nothing was added
+        values = make_float4(__fmul_rn(values.x, factor), __fmul_rn(values.y, factor),
+                             __fmul_rn(values.z, factor), __fmul_rn(values.w, factor));
+        sum = __fmul_rn(sum, factor);
+        max = new_max;
+    }
+    /// \param of_max  not above max
+    __device__ void add(const float4& of_values, float of_max, float of_sum) {
+        const float weight = expf(__fadd_rn(of_max, -max));
+        values = make_float4(fmaf(weight, of_values.x, values.x), fmaf(weight, of_values.y, values.y),
+                             fmaf(weight, of_values.z, values.z), fmaf(weight, of_values.w, values.w));
+        sum = fmaf(weight, of_sum, sum);
+    }
+};
+
+/// A team's share of a head's splits, for the four channels that `values` begins with: every `teams`-th run of splits, a run read at once.
+__device__ inline Merged merge_share(const Place& at, const float4* values, const float2* sums, int of_row,
+                                     int team, int teams) {
+    constexpr int at_once = static_cast<int>(decode::merge_at_once);
+    Merged mine;
+    for (int first = at.first_split + team * at_once; first <= at.last_split; first += teams * at_once) {
+        float4 value[at_once];
+        float2 sum[at_once];
+        float max = mine.max;
+#pragma unroll
+        for (int k = 0; k < at_once; ++k) {
+            value[k] = make_float4(0, 0, 0, 0);
+            sum[k] = make_float2(-INFINITY, 0);
+            if (first + k > at.last_split) continue;
+            value[k] = __ldcg(values + int64_t{first + k} * of_row);
+            sum[k] = __ldcg(sums + first + k);
+        }
+#pragma unroll
+        for (int k = 0; k < at_once; ++k)
+            max = fmaxf(max, sum[k].x);
+        mine.rescale(max);
+#pragma unroll
+        for (int k = 0; k < at_once; ++k) {
+            if (first + k <= at.last_split) mine.add(value[k], sum[k].x, sum[k].y);
+        }
+    }
+    return mine;
+}
+
+/// The last block's work. A thread has four channels of a head; where that leaves threads over, teams of them share the splits.
+/// \param memory  shared, [merge_teams - 1, group * head_dim / 4]
+__device__ inline void merge(const Parameters& p, const Place& at, const Parts& parts, Merged* memory,
+                             Sums* of_head, float* attended) {
+    const int of_row = p.head_dim / 4, all = p.group * of_row, thread = static_cast<int>(threadIdx.x);
+    const int teams = p.merge_teams, team = teams > 1 ? thread / all : 0;
+    const auto share = [&](int place) {
+        const int h = place / of_row;
+        const auto* const values =
+            reinterpret_cast<const float4*>(parts.values + int64_t{h} * p.splits * p.head_dim);
+        return merge_share(at, values + place % of_row, parts.sums + h * p.splits, of_row, team, teams);
+    };
+    const auto finish = [&](int place, const Merged& m) {
+        if (place % of_row == 0) of_head[place / of_row] = {m.max, m.sum, 0};
+        reinterpret_cast<float4*>(attended)[place] =
+            make_float4(m.values.x / m.sum, m.values.y / m.sum, m.values.z / m.sum, m.values.w / m.sum);
+    };
+    if (teams == 1) {
+        for (int place = thread; place < all; place += attention_threads)
+            finish(place, share(place));
+    } else {
+        Merged mine;
+        const int place = thread - team * all;
+        if (team < teams) mine = share(place);
+        if (team > 0 && team < teams) memory[(team - 1) * all + place] = mine;
+        __syncthreads();
+        for (int t = 1; t < teams && team == 0; ++t) {
+            const Merged other = memory[(t - 1) * all + place];
+            mine.rescale(fmaxf(mine.max, other.max));
+            mine.add(other.values, other.max, other.sum);
+        }
+        if (team == 0) finish(place, mine);
+    }
+    __syncthreads(); // of_head is there
+}
+
+/// -sum p log2 p of p = e^(score - max) / sum.
+__device__ inline float entropy_bits(float sum, float weighted) {
+    constexpr float bits = 1.44269504F; // 1 / ln 2
+    return fmaxf(__fadd_rn(logf(sum), -(weighted / sum)), 0.0F) * bits;
+}
+/// Of row 0's heads, by the block that has merged their splits: a warp a head, a lane a split.
+__device__ inline void put_entropies(const Parameters& p, const Place& at, const Parts& parts,
+                                     const Sums* of_head) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
-        const float2* const sums = parts.sums + h * p.splits;
-        float max = -INFINITY, sum = 0;
-        for (int s = at.first_split + lane; s <= at.last_split; s += 32)
-            max = fmaxf(max, __ldcg(sums + s).x);
-        max = warp_max(max);
+        const int head = at.kv_head * p.group + h;
+        const float* const left = p.in.entropy_parts + int64_t{head} * p.splits;
+        float weighted = 0;
         for (int s = at.first_split + lane; s <= at.last_split; s += 32) {
-            const float2 of_split = __ldcg(sums + s);
-            sum = fmaf(of_split.y, expf(__fadd_rn(of_split.x, -max)), sum);
+            const float2 sums = __ldcg(parts.sums + h * p.splits + s);
+            const float below = __fadd_rn(sums.x, -of_head[h].max);
+            weighted = fmaf(expf(below), fmaf(below, sums.y, __ldcg(left + s)), weighted);
         }
-        sum = warp_sum(sum);
-        if (lane == 0) of_head[h] = {max, sum};
-    }
-    __syncthreads();
-    float4 merged[of_thread];
-#pragma unroll
-    for (int i = 0; i < of_thread; ++i)
-        merged[i] = make_float4(0, 0, 0, 0);
-    const int of_row = p.head_dim / 4;
-    for (int first = at.first_split; first <= at.last_split; first += columns) {
-        const int count = at.last_split + 1 - first < columns ? at.last_split + 1 - first : columns;
-        for (int i = static_cast<int>(threadIdx.x); i < p.group * count; i += attention_threads) {
-            const int h = i / count, s = i % count;
-            weights[h * columns + s] =
-                expf(__fadd_rn(__ldcg(parts.sums + h * p.splits + first + s).x, -of_head[h].max));
-        }
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < of_thread; ++i) {
-            const int place = static_cast<int>(threadIdx.x) + i * attention_threads, h = place / of_row;
-            if (h >= p.group) break;
-            const auto* const values =
-                reinterpret_cast<const float4*>(parts.values + (int64_t{h} * p.splits + first) * p.head_dim) +
-                place % of_row;
-            float4 sum = merged[i];
-#pragma unroll 4
-            for (int s = 0; s < count; ++s) {
-                const float4 value = __ldcg(values + int64_t{s} * of_row);
-                const float weight = weights[h * columns + s];
-                sum = make_float4(fmaf(weight, value.x, sum.x), fmaf(weight, value.y, sum.y),
-                                  fmaf(weight, value.z, sum.z), fmaf(weight, value.w, sum.w));
-            }
-            merged[i] = sum;
-        }
-        __syncthreads();
-    }
-#pragma unroll
-    for (int i = 0; i < of_thread; ++i) {
-        const int place = static_cast<int>(threadIdx.x) + i * attention_threads, h = place / of_row;
-        if (h >= p.group) break;
-        const float all = of_head[h].sum;
-        reinterpret_cast<float4*>(attended)[place] =
-            make_float4(merged[i].x / all, merged[i].y / all, merged[i].z / all, merged[i].w / all);
+        weighted = warp_sum(weighted);
+        if (lane == 0) p.in.entropies[head] = entropy_bits(of_head[h].sum, weighted);
     }
 }
 
@@ -413,9 +465,15 @@ __device__ void attend(const Parameters& p, const Place& at, const Entries& entr
             reinterpret_cast<float4*>(to)[i % (dim / 4)] = sum;
         }
     }
+    const bool entropies = at.row == 0 && p.in.entropies != nullptr;
     if (in_use > 1) {
-        if (thread < p.group)
-            parts.sums[thread * p.splits + at.split] = make_float2(of_head[thread].max, of_head[thread].sum);
+        if (thread < p.group) {
+            const int64_t place = thread * p.splits + at.split;
+            parts.sums[place] = make_float2(of_head[thread].max, of_head[thread].sum);
+            if (entropies)
+                p.in.entropy_parts[int64_t{at.kv_head} * p.group * p.splits + place] =
+                    of_head[thread].weighted;
+        }
         __syncthreads();
         if (thread == 0) {
             // The block's numbers, which the barrier orders before this thread, are seen by whoever comes later.
@@ -427,7 +485,11 @@ __device__ void attend(const Parameters& p, const Place& at, const Entries& entr
         }
         __syncthreads();
         if (!last) return;
-        merge<HEADS>(p, at, parts, scores, of_head, attended);
+        merge(p, at, parts, reinterpret_cast<Merged*>(scores), of_head, attended);
+        if (entropies) put_entropies(p, at, parts, of_head);
+    } else if (entropies && thread < p.group) {
+        p.in.entropies[at.kv_head * p.group + thread] =
+            entropy_bits(of_head[thread].sum, of_head[thread].weighted);
     }
     if (at.row == 0 && p.in.score_sums != nullptr && thread < p.group)
         reinterpret_cast<float2*>(p.in.score_sums)[at.kv_head * p.group + thread] =
@@ -446,6 +508,7 @@ void launch_attention(const DecodeAttentionInputs& in, const Start& start) {
                        static_cast<int>(group),
                        static_cast<int>(in.head_dim),
                        static_cast<int>(decode::splits(in.capacity)),
+                       static_cast<int>(decode::merge_teams(group, in.head_dim)),
                        static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.head_dim))),
                        static_cast<float>(in.eps)};
     const LaunchShape shape = decode::attention(in.kv_heads, group, in.head_dim, in.rows, in.capacity);

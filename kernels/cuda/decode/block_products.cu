@@ -1,5 +1,6 @@
 #include "kernels/cuda/decode/block_products.h"
 #include "kernels/cuda/decode/block_weights.cuh"
+#include "kernels/cuda/decode/head_answers.cuh"
 #include "kernels/cuda/decode/row_products.cuh"
 
 #include <initializer_list>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr int warps = static_cast<int>(decode::product_warps), tile_rows = static_cast<int>(block_rows);
 
-enum class Then : uint8_t { store, onto, silu_mul };
+enum class Then : uint8_t { store, onto, silu_mul, answer };
 
 struct Parameters {
     const StepState* state = nullptr;
@@ -39,6 +40,7 @@ struct Parameters {
     int outputs = 0; ///< numbers from row to row of `out`
     int tiles = 1;   ///< rows of tiles that a block makes
     Then then = Then::store;
+    HeadAnswers answers; ///< Then::answer
 };
 
 /// A row of tiles, by its number in the matrices together: where it is, and its first output in its own matrix.
@@ -217,11 +219,17 @@ __device__ inline float with_bias(float sum, const TileRow& row, int o) {
     return row.bias == nullptr ? sum : __fadd_rn(sum, weight_at<WeightType::bf16>(row.bias, row.output + o));
 }
 
-/// A finished product goes where it belongs. \param pass  the row \param output  among those of all matrices
-__device__ inline void finish(const Parameters& p, int pass, int output, float y) {
+/// What a product is added to; 0 where it goes onto nothing. \param pass  the row \param output  among those of all matrices
+__device__ inline float before(const Parameters& p, int pass, int output) {
+    return p.then == Then::onto ? __ldcg(p.out + int64_t{pass} * p.outputs + output) : 0.0F;
+}
+/// A finished product goes where it belongs. \param onto  before() of it \param of_block  the token's logits of the block
+__device__ inline void finish(const Parameters& p, int pass, int output, float y, float onto,
+                              float* of_block) {
     float* const out = p.out + int64_t{pass} * p.outputs + output;
     if (p.then != Then::onto) {
         *out = y;
+        if (pass == 0 && p.then == Then::answer) of_block[output % head_answers::of_block] = y;
         return;
     }
     if (pass > 0 && p.masks.threshold > 0) {
@@ -229,13 +237,15 @@ __device__ inline void finish(const Parameters& p, int pass, int output, float y
             masks_of(*p.state, p.masks.site, p.masks.layer, pass, 0, p.masks.threshold);
         y = shared::mask_keeps(stream, static_cast<uint32_t>(output)) ? __fmul_rn(y, p.masks.scale) : 0.0F;
     }
-    *out = __fadd_rn(__ldcg(out), y);
+    *out = __fadd_rn(onto, y);
 }
 
 template <bool gated, MatrixForm form, int ROWS>
 __global__ void __launch_bounds__(product_threads, 2) block_product_kernel(const Parameters p) {
     constexpr int matrices = gated ? 2 : 1;
+    __shared__ head_answers::Memory memory;
     grid_allow_dependents();
+    if (p.then == Then::answer) head_answers::prepare(memory);
     const int begin = static_cast<int>(blockIdx.y) * p.tiles * tile_rows;
     const auto place = [&](int output, TileRow(&of)[matrices]) {
         if constexpr (gated) {
@@ -266,9 +276,11 @@ __global__ void __launch_bounds__(product_threads, 2) block_product_kernel(const
         for (int output = begin; output < end; output += tile_rows) {
             TileRow of[matrices];
             place(output, of);
-            multiply_tiles<form, rows, matrices>(p, in, live, of, output == begin, tile, exchange, squares);
             const int r = static_cast<int>(threadIdx.x) / tile_rows,
                       o = static_cast<int>(threadIdx.x) % tile_rows;
+            // Asked for beside the inputs: nobody waits for it once the product is there.
+            const float onto = r < live ? before(p, first + r, output + o) : 0.0F;
+            multiply_tiles<form, rows, matrices>(p, in, live, of, output == begin, tile, exchange, squares);
             if (r < live) {
                 constexpr int stride = matrices * rows * tile_rows;
                 const float* const left = exchange + r * tile_rows + o;
@@ -278,11 +290,15 @@ __global__ void __launch_bounds__(product_threads, 2) block_product_kernel(const
                     const float up = __fmul_rn(sum_of_warps(left + rows * tile_rows, stride), factor);
                     y = __fmul_rn(y / __fadd_rn(1.0F, expf(-y)), with_bias(up, of[1], o));
                 }
-                finish(p, first + r, output + o, y);
+                finish(p, first + r, output + o, y, onto, memory.logits);
             }
             if (output + tile_rows < end) __syncthreads(); // the warps' sums have been read
         }
     });
+    if constexpr (!gated) {
+        if (p.then == Then::answer && first == 0)
+            head_answers::answer<product_threads>(p.answers, p.state, p.outputs, memory);
+    }
 }
 
 /// \param per_block  outputs
@@ -373,6 +389,12 @@ void launch_block_product(const ProductOntoInputs& in, void* stream) {
 
 void launch_block_product(const HeadInputs& in, void* stream) {
     Parameters p = with_norm(in, {in.head}, in.logits);
+    if (in.answers.to != nullptr) {
+        RL_ASSERT(in.answers.top_k >= 0 && in.answers.top_k <= most_answer_keys &&
+                  in.answers.top_k <= in.head.outputs);
+        p.then = Then::answer;
+        p.answers = in.answers;
+    }
     const LaunchShape shape =
         decode::block_product(in.head.form, p.outputs, in.hidden, in.rows, decode::head_outputs_per_block);
     launch_tiles(p, shape, decode::head_outputs_per_block, in.dependent, stream);

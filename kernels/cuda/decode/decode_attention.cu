@@ -14,8 +14,11 @@
 ///         are left over go over other columns. Sixteen query heads are two sets of four warps.
 /// Order   of a score: lane by lane over its vectors, then the four lanes as a tree. Of a softmax: eight columns of a lane ascending, then
 ///         warp_sum. Of a value: a lane's columns ascending, lanes ascending, warps as (w, w + half), then ascending. Columns are those
-///         of the split, so nothing hangs on the length, the row, or what is beside it. Splits are merged in index order by the
-///         block that comes last; a split's bits and that order are all that the result is made of.
+///         of the split, so nothing hangs on the length, the row, or what is beside it. The block that comes last merges the splits: a team
+///         of its threads takes every second or third run of eight in index order, then teams ascending. A split's bits and that order are all
+///         that the result is made of.
+/// Merge   a run's maxima, sums and values are read side by side, so the last block waits once for up to 8, 16 or 24 splits.
+/// Entropy of row 0's attention, where somebody asks: ln Z - sum e^(s - max) (s - max) / Z; a split leaves that weighted sum beside its own.
 /// Bound   by reading the cache; below 2,000 positions by the latency of its chain of steps.
 /// Source  Vaswani et al. 2017; GQA: Ainslie et al. 2023; RoPE: Su et al. 2021; splits: flash-decoding, Dao et al. 2023; merging by
 ///         rescaling: Milakov and Gimelshein 2018.

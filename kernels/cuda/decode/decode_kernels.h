@@ -26,6 +26,7 @@ namespace refreshlab::kernels::RL_GPU {
 struct StepState {
     int32_t token = 0;
     int32_t passes = 0;    ///< N of the MC rows; rows of the launches beyond 1 + N do nothing
+    int32_t asked = -1;    ///< token whose logit is one of the answers; -1: none
     int64_t position = 0;  ///< of the token; the cache holds [0, position)
     uint64_t seed = 0;     ///< of dropout
     uint64_t sequence = 0; ///< number of the step: written behind its answers
@@ -132,11 +133,29 @@ struct DecodeAttentionInputs {
     /// the block that merges.
     float* scores = nullptr;
     float* score_sums = nullptr;
+    float* entropies = nullptr;     ///< optional, [heads]: of row 0's attention before dropout, bits
+    float* entropy_parts = nullptr; ///< scratch beside it, [heads, decode::splits(capacity)]
     int64_t rows = 1;
     bool dependent = false;
 };
 RL_LAUNCHER void launch_decode_attention(const DecodeAttentionInputs& in, void* stream);
 RL_LAUNCHER void launch_list_attention(const DecodeAttentionInputs& in, void* stream); ///< with entries
+
+/// Where the head's blocks leave what they find out about row 0, and where the host reads it: statistics, the k largest logits, and then the step's
+/// sequence number. What earlier launches found out of each layer goes along. `to` null: nobody asks.
+struct HeadAnswers {
+    DeviceAnswers* to = nullptr;         ///< mapped pinned memory, as the device sees it
+    int64_t top_k = 0;                   ///< 0 .. most_answer_keys, and not above vocab
+    shared::SoftmaxSums* sums = nullptr; ///< scratch, [decode::answer_blocks + decode::answer_groups]
+    uint64_t* keys = nullptr;            ///< scratch, as many times top_k
+    uint32_t* arrived =
+        nullptr;            ///< scratch, [1 + decode::answer_groups]; all 0 before the launch, and after it
+    float* asked = nullptr; ///< scratch, [1]
+    /// Numbers that launches in front have left, [num_numbers], and where the host reads them; null: none.
+    const float* numbers = nullptr;
+    float* numbers_to = nullptr;
+    int64_t num_numbers = 0;
+};
 
 /// logits[r] = head * rmsnorm(x[r]), fp32. decode::product with decode::head_outputs_per_block, or mc_product.
 struct HeadInputs {
@@ -150,6 +169,7 @@ struct HeadInputs {
     float* logits = nullptr; ///< [rows, vocab]
     int64_t rows = 1;
     bool dependent = false;
+    HeadAnswers answers;
 };
 RL_LAUNCHER void launch_head(const HeadInputs& in, void* stream);
 

@@ -4,7 +4,6 @@
 #include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/decode/device_lists.h"
 #include "kernels/cuda/decode/mc_attention.h"
-#include "kernels/cuda/decode/row_answers.h"
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/rows_pass.h"
@@ -31,6 +30,7 @@ struct GraphKey {
     std::array<bool, 3> sites{};
     int64_t top_k = -1; ///< -1: no answers
     std::vector<AttentionTap> taps;
+    bool entropies = false;
 
     bool operator==(const GraphKey&) const = default;
 };
@@ -64,7 +64,9 @@ public:
                      {drops && step.drop_attention, drops && step.drop_attention_output,
                       drops && step.drop_mlp_output},
                      step.answers ? step.top_k : -1,
-                     {step.taps.begin(), step.taps.end()}};
+                     {step.taps.begin(), step.taps.end()},
+                     step.entropies};
+        RL_ASSERT(!step.entropies || step.answers);
         RL_ASSERT(cache.listed() == (step.lists != nullptr) && (!cache.listed() || step.answers));
         const Captured& captured = graph(key);
 
@@ -72,14 +74,18 @@ public:
         auto* const host = static_cast<StepState*>(m_host_states.data()) + m_next_host_state;
         m_next_host_state = (m_next_host_state + 1) % host_states;
         if (step.lists != nullptr) m_lists.change(*step.lists, stream);
-        *host = {step.token, static_cast<int32_t>(step.rows - 1), step.position, step.seed, ++m_sequence};
+        *host = {step.token,  static_cast<int32_t>(step.rows - 1), step.asked, step.position, step.seed,
+                 ++m_sequence};
         m_stream = stream;
         check(cudaMemcpyAsync(m_state.data(), host, sizeof *host, cudaMemcpyHostToDevice, stream),
               "copying a step's state");
         check(cudaGraphLaunch(captured.graph.get(), stream), "starting a decode step");
-        check(cudaMemcpyAsync(step.logits, m_logits.data(),
-                              static_cast<size_t>(step.rows * m_model.vocab) * sizeof(float),
-                              cudaMemcpyDeviceToDevice, stream),
+        if (step.logits != nullptr) copy_logits(step.logits, step.rows, stream);
+    }
+
+    void copy_logits(float* to, int64_t rows, void* stream) override {
+        check(cudaMemcpyAsync(to, m_logits.data(), static_cast<size_t>(rows * m_model.vocab) * sizeof(float),
+                              cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream)),
               "copying logits");
     }
 
@@ -96,6 +102,10 @@ public:
         const GraphKey& key = m_graphs.front().key;
         if (!key.taps[index].floats) return nullptr;
         return static_cast<const float*>(m_floats.data()) + row_numbers(key, index);
+    }
+
+    [[nodiscard]] const float* entropies() const override {
+        return m_graphs.front().key.entropies ? static_cast<const float*>(m_host_entropies.data()) : nullptr;
     }
 
     [[nodiscard]] bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const override {
@@ -181,18 +191,25 @@ private:
         m_inner = floats(scratch.inner);
         m_logits = floats(scratch.logits);
         m_parts = floats(scratch.parts);
-        m_answer_parts = DeviceMemory(static_cast<size_t>(scratch.answer_parts));
+        m_answer_sums = DeviceMemory(static_cast<size_t>(scratch.answer_sums));
         m_answer_keys = DeviceMemory(static_cast<size_t>(scratch.answer_keys));
-        m_answer_arrived = DeviceMemory(sizeof(uint32_t));
-        check(cudaMemsetAsync(m_answer_arrived.data(), 0, sizeof(uint32_t), m_capture.get()),
-              "clearing counters");
-        const auto counters = static_cast<size_t>(scratch.counters);
-        m_arrived = DeviceMemory(counters);
-        check(cudaMemsetAsync(m_arrived.data(), 0, counters, m_capture.get()), "clearing counters");
+        m_asked = DeviceMemory(sizeof(float));
+        m_answer_arrived = cleared(scratch.answer_counters);
+        m_entropy_parts = floats(scratch.entropy_parts);
+        m_entropies = cleared(scratch.entropies * static_cast<int64_t>(sizeof(float)));
+        m_host_entropies = PinnedMemory(static_cast<size_t>(scratch.entropies) * sizeof(float));
+        m_arrived = cleared(scratch.counters);
         check(cudaStreamSynchronize(m_capture.get()), "clearing counters");
     }
     [[nodiscard]] int64_t planes() const { return std::ssize(m_model.layers) * m_model.kv_heads; }
     [[nodiscard]] int64_t row_bytes() const { return m_model.head_dim * bytes_of(m_model.type); }
+    /// Zeros, once the stream has come so far.
+    [[nodiscard]] DeviceMemory cleared(int64_t bytes) const {
+        DeviceMemory memory(static_cast<size_t>(bytes));
+        check(cudaMemsetAsync(memory.data(), 0, static_cast<size_t>(bytes), m_capture.get()),
+              "clearing counters");
+        return memory;
+    }
     static DeviceMemory floats(int64_t n) { return DeviceMemory(static_cast<size_t>(n) * sizeof(float)); }
 
     [[nodiscard]] const StepState* state() const { return static_cast<const StepState*>(m_state.data()); }
@@ -219,19 +236,19 @@ private:
         with_norm(head, key, m_model.final_norm);
         head.head = m_model.head;
         head.logits = data(m_logits);
+        if (key.top_k >= 0)
+            head.answers = {static_cast<DeviceAnswers*>(seen_by_device(m_answers)),
+                            key.top_k,
+                            static_cast<shared::SoftmaxSums*>(m_answer_sums.data()),
+                            static_cast<uint64_t*>(m_answer_keys.data()),
+                            static_cast<uint32_t*>(m_answer_arrived.data()),
+                            data(m_asked)};
+        if (key.entropies) {
+            head.answers.numbers = data(m_entropies);
+            head.answers.numbers_to = static_cast<float*>(seen_by_device(m_host_entropies));
+            head.answers.num_numbers = std::ssize(m_model.layers) * m_model.heads;
+        }
         launch_head(head, stream);
-        if (key.top_k < 0) return;
-        RowAnswersInputs answers;
-        answers.state = state();
-        answers.logits = data(m_logits);
-        answers.vocab = m_model.vocab;
-        answers.top_k = key.top_k;
-        answers.parts = static_cast<shared::SoftmaxSums*>(m_answer_parts.data());
-        answers.keys = static_cast<uint64_t*>(m_answer_keys.data());
-        answers.arrived = static_cast<uint32_t*>(m_answer_arrived.data());
-        answers.answers = static_cast<DeviceAnswers*>(seen_by_device(m_answers));
-        answers.dependent = true;
-        launch_row_answers(answers, stream);
     }
 
     void launch_rows(const GraphKey& key, cudaStream_t stream) {
@@ -370,6 +387,10 @@ private:
             attention.scores = data(m_scores) + i * m_model.heads * key.cache.entries();
             attention.score_sums = data(m_score_sums) + i * m_model.heads * 2;
         }
+        if (key.entropies) {
+            attention.entropies = data(m_entropies) + static_cast<int64_t>(index) * m_model.heads;
+            attention.entropy_parts = data(m_entropy_parts);
+        }
         // Through lists MC rows go with the token's row, one by one.
         const bool apart = key.rows > 1 && decode::mc_rows_apart(m_model.type) && !key.cache.listed();
         attention.rows = apart ? 1 : key.rows;
@@ -440,11 +461,11 @@ private:
     cudaStream_t m_stream = nullptr; ///< of the last step
     int64_t m_rows = 0, m_capacity = 0;
     DeviceMemory m_x, m_qkv, m_attended, m_inner, m_logits, m_parts, m_arrived;
-    DeviceMemory m_scores, m_score_sums, m_windows;
-    PinnedMemory m_halves, m_floats;
+    DeviceMemory m_scores, m_score_sums, m_windows, m_entropy_parts, m_entropies;
+    PinnedMemory m_halves, m_floats, m_host_entropies;
     int64_t m_taps = 0, m_row_numbers = 0;
     DecoderLists m_lists;
-    DeviceMemory m_answer_parts, m_answer_keys, m_answer_arrived;
+    DeviceMemory m_asked, m_answer_sums, m_answer_keys, m_answer_arrived;
     std::list<Captured> m_graphs;
 };
 

@@ -1,4 +1,5 @@
 #include "kernels/cuda/decode/block_products.h"
+#include "kernels/cuda/decode/head_answers.cuh"
 #include "kernels/cuda/decode/mc_products.cuh"
 
 /// logits[r, o] = sum_i head[o, i] h[i] (+ bias[o]), h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps).
@@ -8,6 +9,7 @@
 /// Memory  row_products.cuh, mc_products.cuh. The block's rows of the matrix are asked for before the kernel waits for the one in front. The
 ///         token's inputs are brought into shared memory once for both halves of a warp's outputs, where they fit.
 /// Order   there; then times the row's factor, plus the bias.
+/// Answers head_answers.cuh, of the token's row, where somebody asks.
 /// Bound   by reading the matrix, which is the largest of a step.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -22,16 +24,18 @@ struct Parameters {
     Matrix head;
     float* logits;
     int rows;
+    HeadAnswers answers;
 };
 
-/// The end of row `row`'s output.
+/// The end of row `row`'s output. \param of_block  the token's logits of the block
 template <WeightType type>
-__device__ void finish(const Parameters& p, int row, int output, float sum, float factor) {
+__device__ void finish(const Parameters& p, int row, int output, float sum, float factor, float* of_block) {
     const int total = static_cast<int>(p.head.outputs);
     if (output >= total) return;
     float y = __fmul_rn(sum, factor);
     if (p.head.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.head.bias, output));
     p.logits[int64_t{row} * total + output] = y;
+    if (row == 0) of_block[output % head_answers::of_block] = y;
 }
 
 /// What lies behind the last output is read as the last one and not written.
@@ -42,7 +46,7 @@ __device__ const uint4* row_of(const Parameters& p, int output) {
 }
 
 template <WeightType type>
-__device__ void multiply_token(const Parameters& p) {
+__device__ void multiply_token(const Parameters& p, float* of_block) {
     const int warp = static_cast<int>(threadIdx.x / 32);
     const int total = static_cast<int>(p.head.outputs);
     const int output =
@@ -63,28 +67,34 @@ __device__ void multiply_token(const Parameters& p) {
             multiply<type, 1, outputs, true>(p.in, 1, matrix, dynamic_shared<float>(), begin == 0, &squares);
         const Share<1, outputs> share;
         if (share.writes)
-            finish<type>(p, 0, output + begin + share.output, sum, inverse_rms(squares, 0, p.width, p.eps));
+            finish<type>(p, 0, output + begin + share.output, sum, inverse_rms(squares, 0, p.width, p.eps),
+                         of_block);
     }
 }
 
 template <WeightType type, int ROWS>
-__device__ void multiply_rows(const Parameters& p) {
+__device__ void multiply_rows(const Parameters& p, float* of_block) {
     constexpr int tiles = static_cast<int>(decode::mc_outputs_per_block) / 16;
     multiply_with_mc<type, ROWS, tiles, 1, true>(
         p.state, p.in, p.rows, p.width, p.eps, [&](int, int output) { return row_of<type>(p, output); },
         [&](int row, int output, const float(&sum)[1], float factor) {
-            finish<type>(p, row, output, sum[0], factor);
+            finish<type>(p, row, output, sum[0], factor, of_block);
         });
 }
 
 template <WeightType type, int ROWS>
 __global__ void __launch_bounds__(product_block<ROWS>, product_blocks<ROWS>) head_kernel(const Parameters p) {
+    __shared__ head_answers::Memory memory;
     grid_allow_dependents();
+    head_answers::prepare(memory);
     if constexpr (ROWS == 1) {
-        multiply_token<type>(p);
+        multiply_token<type>(p, memory.logits);
     } else {
-        multiply_rows<type, ROWS>(p);
+        multiply_rows<type, ROWS>(p, memory.logits);
     }
+    // Blocks of further MC rows have no token.
+    if (p.answers.to == nullptr || blockIdx.x > 0) return;
+    head_answers::answer<product_block<ROWS>>(p.answers, p.state, static_cast<int>(p.head.outputs), memory);
 }
 
 } // namespace
@@ -98,7 +108,10 @@ void launch_head(const HeadInputs& in, void* stream) {
                        static_cast<float>(in.eps),
                        in.head,
                        in.logits,
-                       static_cast<int>(in.rows)};
+                       static_cast<int>(in.rows),
+                       in.answers};
+    RL_ASSERT(in.answers.to == nullptr || (in.answers.top_k >= 0 && in.answers.top_k <= most_answer_keys &&
+                                           in.answers.top_k <= in.head.outputs));
     const LaunchShape shape =
         in.rows == 1
             ? decode::product(in.head.outputs, in.hidden, 1, decode::head_outputs_per_block)

@@ -23,19 +23,19 @@ struct Parameters {
     int rows;
 };
 
-/// The end of row `row`'s output: onto x.
+[[nodiscard]] __device__ float* element_of(const Parameters& p, int row, int output) {
+    return p.x + int64_t{row} * static_cast<int>(p.matrix.outputs) + output;
+}
+/// The end of row `row`'s output: onto x. \param before  what stands there
 template <WeightType type>
-__device__ void finish(const Parameters& p, int row, int output, float y) {
-    const int total = static_cast<int>(p.matrix.outputs);
-    if (output >= total) return;
+__device__ void finish(const Parameters& p, int row, int output, float y, float before) {
     if (p.matrix.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.matrix.bias, output));
     if (row > 0 && p.masks.threshold > 0) {
         const shared::MaskStream stream =
             masks_of(*p.state, p.masks.site, p.masks.layer, row, 0, p.masks.threshold);
         y = shared::mask_keeps(stream, static_cast<uint32_t>(output)) ? __fmul_rn(y, p.masks.scale) : 0.0F;
     }
-    float* const x = p.x + int64_t{row} * total + output;
-    *x = __fadd_rn(__ldcg(x), y);
+    *element_of(p, row, output) = __fadd_rn(before, y);
 }
 
 /// What lies behind the last output is read as the last one and not written.
@@ -57,10 +57,14 @@ __device__ void multiply_token(const Parameters& p) {
         prefetch_by_warp(matrix[o], int64_t{p.in.inputs} * static_cast<int>(sizeof(Stored<type>)));
     }
     grid_dependency_wait();
+    // Asked for beside the inputs: nobody waits for it once the product is there.
+    const Share<1, outputs> share;
+    const int own = output + share.output;
+    const bool writes = share.writes && own < static_cast<int>(p.matrix.outputs);
+    const float before = writes ? __ldcg(element_of(p, 0, own)) : 0.0F;
     const float y = multiply<type, 1, outputs, false>(p.in, 1, matrix, dynamic_shared<float>(), true,
                                                       static_cast<SquareParts<1>*>(nullptr));
-    const Share<1, outputs> share;
-    if (share.writes) finish<type>(p, 0, output + share.output, y);
+    if (writes) finish<type>(p, 0, own, y, before);
 }
 
 template <WeightType type, int ROWS>
@@ -68,7 +72,10 @@ __device__ void multiply_rows(const Parameters& p) {
     constexpr int tiles = static_cast<int>(decode::mc_onto_outputs_per_block) / 16;
     multiply_with_mc<type, ROWS, tiles, 1, false>(
         p.state, p.in, p.rows, 0, 0, [&](int, int output) { return row_of<type>(p, output); },
-        [&](int row, int output, const float(&y)[1], float) { finish<type>(p, row, output, y[0]); });
+        [&](int row, int output, const float(&y)[1], float) {
+            if (output < static_cast<int>(p.matrix.outputs))
+                finish<type>(p, row, output, y[0], __ldcg(element_of(p, row, output)));
+        });
 }
 
 template <WeightType type, int ROWS>

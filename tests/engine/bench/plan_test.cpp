@@ -290,17 +290,38 @@ TEST_CASE("bytes in flight bound a launch that asks for few", "[bench]") {
     CHECK(older.launches[1].gap_us == Approx(older.device.gap_us + older.device.latency_ns * 1e-3));
 }
 
-TEST_CASE("a step's answers are its last launch, and read no memory", "[bench]") {
+TEST_CASE("a step's answers are a chain at the end of its head, and read no memory", "[bench]") {
+    DecodeShape shape = shape_of(student_3b, 2048);
+    const DeviceModel& h200 = device_model("h200");
+    const PredictedStep without = predict_step(shape, h200, {});
+    shape.top_k = 8;
+    const PredictedStep step = predict_step(shape, h200, {});
+    REQUIRE(step.launches.size() == 142);
+    REQUIRE(without.launches.size() == 142);
+    // 128,256 logits, 64 a block; 2,004 blocks, 64 a group: (max, sums) and eight keys of each, written and read.
+    const kernels::decode::LaunchTraffic &head = step.launches.back().launch.traffic,
+                                         &bare = without.launches.back().launch.traffic;
+    CHECK(head.activations - bare.activations == (2004 + 32) * (48 + 8 * 8));
+    CHECK(head.activations_written - bare.activations_written == (2004 + 32) * (48 + 8 * 8));
+    CHECK(step.bytes == without.bytes);
+    CHECK(step.predicted_us - without.predicted_us == Approx(4 * h200.l2_latency_ns * 1e-3).margin(1e-6));
+}
+
+TEST_CASE("entropies of attention are one read more where splits are merged, and a few numbers for the host",
+          "[bench]") {
     DecodeShape shape = shape_of(student_3b, 2048);
     shape.top_k = 8;
-    const PredictedStep step = predict_step(shape, device_model("h200"), {});
-    REQUIRE(step.launches.size() == 143);
-    const PredictedLaunch& answers = step.launches.back();
-    CHECK(answers.launch.kernel == DecodeKernel::row_answers);
-    CHECK(answers.launch.shape.grid[0] == 32); // 128,256 logits, 4,096 a block
-    CHECK(answers.launch.traffic.floor() == 0);
-    CHECK(answers.gap_us == Approx(step.device.dependent_gap_us)); // and no latency of memory
-    CHECK(step.bytes == floor_bytes(plan_step(shape_of(student_3b, 2048))));
+    const DeviceModel& h200 = device_model("h200");
+    const PredictedStep without = predict_step(shape, h200, {});
+    shape.entropies = true;
+    const PredictedStep with = predict_step(shape, h200, {});
+    REQUIRE(with.launches.size() == without.launches.size());
+    CHECK(with.launches.back().launch.traffic.host_written == 28 * 24 * 4);
+    const auto &attention = with.launches[2].launch, &bare = without.launches[2].launch;
+    CHECK(attention.chain == bare.chain + 1);
+    CHECK(attention.traffic.activations_written - bare.traffic.activations_written == (24 * 9 + 24) * 4);
+    CHECK(with.predicted_us - without.predicted_us == Approx(28 * h200.l2_latency_ns * 1e-3).margin(0.1));
+    CHECK(with.predicted_us / without.predicted_us < 1.01);
 }
 
 TEST_CASE("attention rows cost what they bring over the bus", "[bench]") {

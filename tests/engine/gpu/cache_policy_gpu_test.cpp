@@ -222,12 +222,36 @@ TEST_CASE(
         const simt::Activity activity = simt::take_activity();
         const bool is_listed = policy == "h2o";
         CHECK(activity.graph_launches == steps);
-        // embed, five a layer, head, answers; and the edits and the attention rows of all layers.
-        CHECK(std::ssize(activity.launches) == steps * (1 + 5 * layers + 2 + (is_listed ? 2 : 0)));
+        // embed, five a layer, head; and the edits and the attention rows of all layers.
+        CHECK(std::ssize(activity.launches) == steps * (1 + 5 * layers + 1 + (is_listed ? 2 : 0)));
         CHECK(activity.device_waits + activity.stream_waits + activity.event_waits == 0);
         CHECK(activity.allocations + activity.frees == 0);
-        CHECK(activity.other_copies + activity.pageable_copies == 2 * steps); // the state, and the logits
+        CHECK(activity.other_copies + activity.pageable_copies == steps); // the state
         CHECK(activity.fills == 0);
+    }
+}
+
+TEST_CASE("entropies of attention alone bring no attention rows, dense or through lists",
+          "[gpu][cache_policy]") {
+    const auto cpu = pair_of(false), gpu = pair_of(true);
+    for (const std::string_view policy : {"full", "sliding_window"}) {
+        CAPTURE(policy);
+        RunConfig config = run_of(policy, Mode::student, 20);
+        config.mc.measure = config.capture.attention = false;
+        config.capture.attention_entropy = true;
+        DecodeSession session(gpu, config);
+        (void)simt::take_activity();
+        while (session.step()) {
+        }
+        const simt::Activity activity = simt::take_activity();
+        const int64_t steps = session.recording()->steps() - 1; // the last token is not fed
+        CHECK(activity.graph_launches == steps);
+        CHECK(std::ssize(activity.launches) == steps * (1 + 5 * layers + 1 + (policy == "full" ? 0 : 1)));
+        CHECK(launches_of(activity, "attention_rows") == 0);
+        session.score();
+        CHECK(std::isfinite(
+            session.recording()->signal(3, require_signal("attention_entropy_bits", "a test"))));
+        CHECK(difference(*session.recording(), *whole_run(cpu, config)) == "");
     }
 }
 

@@ -54,6 +54,33 @@ TEST_CASE("a session decoded by the device's kernels gives the CPU's numbers, un
     CHECK(simt::take_activity().graph_launches > 0);
 }
 
+TEST_CASE("greedy steps leave their logits where they were born, drawn ones get them", "[gpu][session]") {
+    const auto gpu = pair_of(true);
+    for (const Mode mode : {Mode::student, Mode::teacher}) {
+        for (const bool drawn : {false, true}) {
+            RunConfig config = tiny_run(8);
+            config.mode = mode;
+            config.mc.measure = false;
+            config.sampler.temperature = drawn ? 0.8 : 0.0;
+            DecodeSession session(gpu, config);
+            REQUIRE((session.step() && session.step())); // the graph is made
+            (void)simt::take_activity();
+            while (session.step()) {
+            }
+            const simt::Activity activity = simt::take_activity();
+            const int64_t steps = activity.graph_launches;
+            CAPTURE(static_cast<int>(mode), drawn);
+            REQUIRE(steps == session.recording()->steps() - 3); // the last token is not fed
+            CHECK(activity.other_copies == steps);              // their state
+            CHECK(activity.pageable_copies ==
+                  (drawn ? steps : 0)); // the row, to a tensor, which is the host's here
+            CHECK(activity.device_waits + activity.stream_waits + activity.event_waits == 0);
+            session.score();
+            CHECK(difference(*session.recording(), *whole_run(pair_of(false), config)) == "");
+        }
+    }
+}
+
 TEST_CASE("a session's refreshes are the device's launches, and it waits for their drift alone",
           "[gpu][session]") {
     RunConfig config = short_reading(policy_of({trigger("steps_since_refresh", Comparison::at_least, 3)}, 2));

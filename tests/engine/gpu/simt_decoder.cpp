@@ -87,8 +87,13 @@ public:
     }
 
     void step(const kernels::DeviceCache& cache, const kernels::DeviceStep& step, void* stream) override {
-        const Seen seen(*this, cache, step.logits, step.rows);
+        const Seen seen(*this, cache, step.logits, step.logits != nullptr ? step.rows : 0);
         m_decoder->step(cache, step, stream);
+    }
+    void copy_logits(float* to, int64_t rows, void* stream) override {
+        const Visible seen(to, static_cast<size_t>(rows * m_model.vocab) * sizeof(float), Contents::unwritten,
+                           "logits");
+        m_decoder->copy_logits(to, rows, stream);
     }
     void extend(const kernels::DeviceCache& cache, const kernels::DevicePass& pass, void* stream) override {
         const bool all = pass.rows == kernels::DevicePass::Rows::all;
@@ -101,6 +106,7 @@ public:
     const kernels::DeviceAnswers& wait_for_answers() override { return m_decoder->wait_for_answers(); }
     [[nodiscard]] const uint16_t* halves(size_t index) const override { return m_decoder->halves(index); }
     [[nodiscard]] const float* floats(size_t index) const override { return m_decoder->floats(index); }
+    [[nodiscard]] const float* entropies() const override { return m_decoder->entropies(); }
     [[nodiscard]] bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const override {
         return m_decoder->holds_lists(cache, version, list_capacity);
     }

@@ -203,7 +203,10 @@ TEST_CASE("with statistics a greedy or a given token reads one number of the row
         bare[id] = row[id];
     const Choice drawn_bare = choose_token(bare, greedy, 3, 7, &statistics),
                  given_bare = refreshlab::given_token(bare, 1234, &statistics);
-    for (const auto& [got, want] : {std::pair(drawn_bare, drawn), std::pair(given_bare, given)}) {
+    const Choice without_row =
+        choose_token({}, greedy, 3, 7, &statistics); // its logit is one of the statistics
+    for (const auto& [got, want] :
+         {std::pair(drawn_bare, drawn), std::pair(given_bare, given), std::pair(without_row, drawn)}) {
         CHECK(got.token_id == want.token_id);
         CHECK(got.logprob == want.logprob);
         CHECK(got.top1_id == want.top1_id);

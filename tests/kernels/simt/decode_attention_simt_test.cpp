@@ -149,6 +149,7 @@ struct Result {
     at::Tensor attended;             ///< [rows of the step, heads, head_dim]
     at::Tensor new_keys, new_values; ///< [kv_heads, head_dim] at column `position`
     at::Tensor scores, sums;         ///< [heads, capacity], [heads, 2]
+    at::Tensor entropies;            ///< [heads], bits
 };
 
 /// \param rows  of the step, of `launched`. The launch is made twice on the same scratch memory.
@@ -181,6 +182,8 @@ Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false,
                                   "arrived");
     const Array<float> attended(n * static_cast<size_t>(s.head_dim), "attended"),
         row_scores(static_cast<size_t>(s.heads() * l.capacity), "scores"),
+        entropies(static_cast<size_t>(s.heads()), "entropies"),
+        entropy_parts(static_cast<size_t>(s.heads()) * splits, "entropy parts"),
         sums(static_cast<size_t>(s.heads() * 2), "sums");
     gpu::DecodeAttentionInputs in;
     in.type = s.type;
@@ -205,6 +208,8 @@ Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false,
     if (scores) {
         in.scores = row_scores.data();
         in.score_sums = sums.data();
+        in.entropies = entropies.data();
+        in.entropy_parts = entropy_parts.data();
     }
     in.rows = launched;
     if (lists != nullptr) {
@@ -224,8 +229,12 @@ Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false,
     const auto own_of = [&](const at::Tensor& cache) {
         return cache.view({-1, s.head_dim}).index_select(0, at::tensor(own, at::kLong));
     };
-    return {all.narrow(0, 0, rows), own_of(new_keys), own_of(new_values),
-            tensor_of(row_scores, {s.heads(), l.capacity}), tensor_of(sums, {s.heads(), 2})};
+    return {all.narrow(0, 0, rows),
+            own_of(new_keys),
+            own_of(new_values),
+            tensor_of(row_scores, {s.heads(), l.capacity}),
+            tensor_of(sums, {s.heads(), 2}),
+            tensor_of(entropies, {s.heads()})};
 }
 
 void check(Random& random, const Shape& s) {
@@ -256,6 +265,9 @@ void check(Random& random, const Shape& s) {
     const at::Tensor row =
         (got.scores.narrow(1, first, n) - got.sums.narrow(1, 0, 1)).exp() / got.sums.narrow(1, 1, 1);
     REQUIRE(relative_error(row, probabilities[0].narrow(1, first, n)) <= tolerance);
+    const at::Tensor p = probabilities[0].to(at::kDouble);
+    REQUIRE(
+        at::allclose(got.entropies.to(at::kDouble), -at::xlogy(p, p).sum(-1) / std::log(2.0), 1e-5, 1e-5));
     REQUIRE(got.scores.narrow(1, 0, first).isnan().all().item<bool>());
     REQUIRE(got.scores.narrow(1, s.position + 1, l.capacity - s.position - 1).isnan().all().item<bool>());
 }
@@ -299,6 +311,25 @@ TEST_CASE("attention of a decode step where splits begin and end", "[simt][decod
             s.window = window;
             check(random, s);
         }
+    }
+}
+
+TEST_CASE("attention over more splits than the last block reads at once", "[simt][decode]") {
+    Random random(1219);
+    struct Many {
+        int64_t group, head_dim, splits, window;
+    };
+    // Three teams, two, one, and more channels than threads; one run of splits and more, from a later one on.
+    const std::vector<Many> cases{{1, 16, 8, 0},     {1, 16, 27, 0}, {2, 64, 17, 0},
+                                  {2, 64, 26, 6000}, {3, 96, 9, 0},  {8, 144, 10, 2100}};
+    for (const Many& c : cases) {
+        Shape s;
+        s.type = random.pick(weight_types);
+        s.group = c.group;
+        s.head_dim = c.head_dim;
+        s.position = c.splits * 256 - random.between(1, 200);
+        s.window = c.window;
+        check(random, s);
     }
 }
 

@@ -1,5 +1,4 @@
 #include "kernels/cuda/decode/decoder.h"
-#include "kernels/cuda/decode/row_answers.h"
 #include "kernels/decode/decode_plan.h"
 #include "tests/kernels/simt/plan_fixture.h"
 
@@ -89,40 +88,6 @@ TEST_CASE("a step whose attention rows go to the host is launched as planned", "
         (void)simt::take_activity();
         decoder->step(m.cache, step, nullptr);
         require_same(plan_step(shape), simt::take_activity().launches);
-    }
-}
-
-TEST_CASE("a step's answers are launched as planned", "[simt][decode]") {
-    for (const int64_t vocab : {330, 4096, 4097}) {
-        decode::DecodeShape shape;
-        shape.hidden = shape.ffn = 64;
-        shape.layers = shape.heads = shape.kv_heads = 1;
-        shape.head_dim = 16;
-        shape.vocab = vocab;
-        shape.capacity = 1;
-        shape.top_k = 3;
-        const auto segments = static_cast<size_t>(gpu::answer_segments(vocab));
-        const Array<float> logits(std::vector<float>(static_cast<size_t>(vocab), 0.5F), "logits");
-        const Array<shared::SoftmaxSums> parts(segments, "parts");
-        const Array<uint64_t> keys(segments * 3, "keys");
-        const Array<uint32_t> arrived(std::vector<uint32_t>{0}, "arrived");
-        const Array<gpu::StepState> state(std::vector<gpu::StepState>(1), "state", Contents::read_only);
-        const Array<DeviceAnswers> answers(1, "answers");
-        gpu::RowAnswersInputs in;
-        in.state = state.data();
-        in.logits = logits.data();
-        in.vocab = vocab;
-        in.top_k = 3;
-        in.parts = parts.data();
-        in.keys = keys.data();
-        in.arrived = arrived.data();
-        in.answers = answers.data();
-        in.dependent = true;
-        (void)simt::take_activity();
-        gpu::launch_row_answers(in, nullptr);
-        const simt::Activity activity = simt::take_activity();
-        REQUIRE(activity.launches.size() == 1);
-        require_same(plan_step(shape).back(), activity.launches[0]);
     }
 }
 
