@@ -155,7 +155,7 @@ TEST_CASE("bench: a plan of a model reads its configuration alone", "[app]") {
     const auto config = nlohmann::json::parse(read_file(student + "/config.json"));
     CHECK(a["model"]["name"] == "llama-tales-student");
     CHECK(a["context"] == 2048);
-    CHECK(a["launches"].size() == 3 + 5 * config["num_hidden_layers"].get<size_t>());
+    CHECK(a["launches"].size() == 2 + 5 * config["num_hidden_layers"].get<size_t>());
     CHECK(a["device_model"]["dependent_launch_gap_us"].is_null());
     CHECK(a["launches"][1]["dependent"] == false);
     CHECK(b["rows"] == 9);

@@ -7,18 +7,6 @@
 
 namespace refreshlab::ui {
 
-void draw_absent(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max) {
-    if (max.x <= min.x || max.y <= min.y) return;
-    list->AddRectFilled(min, max, theme.absent_a);
-    list->PushClipRect(min, max, true);
-    const float height = max.y - min.y, step = std::max(5.0F, std::round(ImGui::GetFontSize() * 0.45F));
-    // Lines start on absolute multiples of the step, so that neighbouring hatches join without a seam.
-    const float first = std::floor((min.x - height) / step) * step;
-    for (float x = first; x < max.x; x += step)
-        list->AddLine(ImVec2(x, max.y), ImVec2(x + height, min.y), theme.absent_b, 1.0F);
-    list->PopClipRect();
-}
-
 void draw_outline(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max, Colour colour,
                   float thickness) {
     const Colour halo = with_alpha(theme.plot_background, 0.85F);

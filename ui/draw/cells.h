@@ -6,9 +6,6 @@
 
 namespace refreshlab::ui {
 
-/// Hatch for "not measured" between two corners, on the theme's absent colours.
-void draw_absent(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max);
-
 /// A frame or a line that is seen on cells of any colour: in `colour`, with the theme's ground beside it.
 void draw_outline(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max, Colour colour,
                   float thickness);

@@ -22,7 +22,4 @@ inline void text_at(ImDrawList* list, ImVec2 at, Colour colour, const std::strin
 /// As much of the text from its beginning as the width has room for, with "..." where something is missing.
 [[nodiscard]] std::string shortened(const std::string& text, float width);
 
-/// Read from below upward: the text's lower left corner, seen that way, is `at`; it goes up from there, and right by its height.
-void text_upward(ImDrawList* list, ImVec2 at, Colour colour, const std::string& text);
-
 } // namespace refreshlab::ui

@@ -51,6 +51,14 @@ void the_cache_is_printed_as_it_is_painted(Robot& r) {
             GUI_CHECK(screen.lines_of("refreshes").size() == paper.lines_of("refreshes").size());
             GUI_CHECK(screen.lines_of("refreshes").size() > 1); // the end of the prompt, and refreshes
         }
+    // Of an earlier step too: what the panel's scale has widened to stays, in the window and on paper.
+    view = {.map = ui::CacheMap::drift};
+    r.frames(2);
+    const double top = view.top.value();
+    r.ctx().select_step(9);
+    const RecordedCanvas screen = painted(r), paper = printed(r, "cache");
+    GUI_CHECK(view.top == top && same_cells(screen, paper, "drift"));
+    r.ctx().select_step(std::nullopt);
     view = before;
     go_back(r);
 }

@@ -169,6 +169,30 @@ TEST_CASE("one head of a figure has its colours in the panel's grid", "[figure][
     }
 }
 
+TEST_CASE("colours of a figure go as far as those of the panel have come", "[figure][attention]") {
+    std::mt19937 random(test::seed(285));
+    const auto run = random_run(random, false);
+    for (const AttentionRange range : {AttentionRange::shared, AttentionRange::per_head}) {
+        AttentionView view{.range = range};
+        view.rows = 16;
+        Panel panel(*run, view, steps);
+        AttentionScales wide = panel.colours.scales();
+        wide.shared *= 2;
+        for (double& top : wide.heads)
+            top *= 3;
+        panel.colours.widen(wide, wide.heads.size());
+        view.scales = wide;
+        const RecordedCanvas canvas = drawn(attention_of(run, view));
+        const auto images = canvas.images_of("head_1_2");
+        REQUIRE(images.size() == 1);
+        CHECK(images[0].rgba == panel.head(1, 2));
+        view.scales->heads.pop_back(); // of other heads: what fits
+        const auto fitted = drawn(attention_of(run, view)).images_of("head_1_2");
+        CHECK(fitted[0].rgba == Panel(*run, {.range = range, .rows = 16}, steps).head(1, 2));
+        CHECK(fitted[0].rgba != images[0].rgba);
+    }
+}
+
 TEST_CASE("a ranking of heads is a figure of its first, best first", "[figure][attention]") {
     std::mt19937 random(test::seed(283));
     const auto run = random_run(random, false);

@@ -1,11 +1,12 @@
 // A layered signal in its plot: the choice among its layers, and all of them as a heat strip.
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/cells.h"
 #include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
+#include "ui/figure/paint/map_parts.h"
 #include "ui/scene/text/token_label.h"
 
 #include <fmt/format.h>
@@ -50,9 +51,7 @@ void draw_layer_choice(const UiContext& ctx, LayerPick& pick, float width) {
 /// Every layer a row, every step a cell, with the texture's cells sharp on the steps.
 void SignalPlot::draw_strip(UiContext& ctx, double width_px) {
     m_strip.update(ctx.recording, m_signal, ctx.steps, ctx.time.x_min, ctx.time.x_max, width_px);
-    ImDrawList* list = ImPlot::GetPlotDrawList();
-    const int64_t columns = m_strip.columns(), layers = m_strip.layers();
-    if (columns < 1 || layers < 1) return;
+    if (m_strip.columns() < 1 || m_strip.layers() < 1) return;
     const auto map = colour_map(ctx.theme.map_amounts);
     const bool other_map = map.data() != m_strip_scale.map.data();
     m_strip_scale.map = map;
@@ -61,30 +60,19 @@ void SignalPlot::draw_strip(UiContext& ctx, double width_px) {
     if (m_strip_colours != m_strip.revision() || other_map) {
         m_strip_colours = m_strip.revision();
         ++m_strip_drawn;
-        m_strip_pixels.resize(static_cast<size_t>(columns * layers));
-        for (int64_t row = 0; row < layers; ++row)
-            for (int64_t c = 0; c < columns; ++c) {
-                const float value = m_strip.at(row, c);
-                m_strip_pixels[static_cast<size_t>(row * columns + c)] =
-                    is_absent(value) ? 0 : m_strip_scale(static_cast<double>(value));
-            }
+        m_strip_pixels = strip_cells(m_strip, m_strip_scale);
     }
-    const ImTextureID texture =
-        ctx.host.texture(fmt::format("signals/strip/{}", info().name), static_cast<int>(columns),
-                         static_cast<int>(layers), m_strip_pixels, m_strip_drawn);
-    const double first = static_cast<double>(m_strip.first_step()) - 0.5;
-    const ImVec2 low = ImPlot::PlotToPixels(first, -0.5);
-    const ImVec2 high = ImPlot::PlotToPixels(
-        first + static_cast<double>(columns * m_strip.steps_per_column()), static_cast<double>(layers) - 0.5);
-    // The last column of a growing run is not wider than its steps.
-    const float end = ImPlot::PlotToPixels(static_cast<double>(ctx.steps) + 0.5, 0.0).x;
-    ImPlot::PushPlotClipRect();
-    list->PushClipRect({low.x, low.y}, {std::min(high.x, end), high.y}, true);
-    draw_absent(list, ctx.theme, {std::max(low.x, m_box.x), low.y},
-                {std::min({high.x, end, m_box.x + m_box.width}), high.y});
-    draw_cells(list, texture, low, high);
-    list->PopClipRect();
-    ImPlot::PopPlotClipRect();
+    const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
+    const ImPlotRange steps = ImPlot::GetPlotLimits().X;
+    const PlotArea area{figure_rect({low.x, low.y, extent.x, extent.y}), steps.Min, steps.Max, {}};
+    const std::string key = fmt::format("signals/strip/{}", info().name);
+    paint_strip(ScreenPen(ctx, ImPlot::GetPlotDrawList()), area, m_strip,
+                {.width = m_strip.columns(),
+                 .height = m_strip.layers(),
+                 .rgba = m_strip_pixels,
+                 .key = key,
+                 .revision = m_strip_drawn},
+                ctx.steps);
 }
 
 /// "0.21 [colours] 3.4 bits" at the right end of the header.

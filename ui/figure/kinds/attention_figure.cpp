@@ -65,6 +65,7 @@ struct Shown {
         colours.signed_map = pen.style.theme.map_signed;
         colours.theme_map = pen.style.theme.map_amounts;
         colours.show(view, of);
+        if (view.scales) colours.widen(*view.scales, layers.size() * heads.size());
         colours.follow(grid);
         return colours;
     }

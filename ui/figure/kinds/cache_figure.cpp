@@ -119,8 +119,9 @@ private:
     [[nodiscard]] CachePicture picture() const { return {*m_recording, m_model, m_images, m_marks}; }
     void colour(const FigurePen& pen) const {
         constexpr int64_t most_columns = 4096;
-        m_images.update(m_model, {m_map, m_view.rows, m_view.log, m_model.shown_top(), most_columns},
-                        pen.style.theme);
+        m_images.update(
+            m_model, {m_map, m_view.rows, m_view.log, m_view.top.value_or(m_model.shown_top()), most_columns},
+            pen.style.theme);
     }
     /// Of legend and scale.
     [[nodiscard]] double heads(const FigurePen& pen, double width) const {

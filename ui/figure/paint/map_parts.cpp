@@ -32,4 +32,31 @@ std::vector<std::string> layer_names(int64_t layers) {
     return names;
 }
 
+std::vector<uint32_t> strip_cells(const LayerStrip& strip, const ColourScale& scale) {
+    const int64_t columns = strip.columns(), layers = strip.layers();
+    std::vector<uint32_t> cells(static_cast<size_t>(columns * layers));
+    for (int64_t layer = 0; layer < layers; ++layer)
+        for (int64_t c = 0; c < columns; ++c) {
+            const float value = strip.at(layer, c);
+            cells[static_cast<size_t>(layer * columns + c)] =
+                is_absent(value) ? 0U : scale(static_cast<double>(value));
+        }
+    return cells;
+}
+
+void paint_strip(const FigurePen& pen, const PlotArea& area, const LayerStrip& strip,
+                 const FigureImage& cells, int64_t steps) {
+    // Its columns are whole blocks of steps: the first may begin before the axis does, and the last end behind the run.
+    const double first = static_cast<double>(strip.first_step()) - 0.5,
+                 end = first + static_cast<double>(strip.columns() * strip.steps_per_column());
+    const double left = std::max(area.rect.x, area.x(first)),
+                 right = std::min({area.rect.right(), area.x(end), area.x(static_cast<double>(steps) + 0.5)});
+    const FigureRect seen{left, area.rect.y, right - left, area.rect.height};
+    if (cells.rgba.empty() || seen.width <= 0) return;
+    pen.canvas.push_clip(seen);
+    draw_absent(pen, seen);
+    pen.canvas.image({area.x(first), area.rect.y, area.x(end) - area.x(first), area.rect.height}, cells);
+    pen.canvas.pop_clip();
+}
+
 } // namespace refreshlab::ui

@@ -193,26 +193,12 @@ void SignalsFigure::draw_strip(const FigurePen& pen, const Plot& plot, const Plo
                  area.x_min, area.x_max, area.rect.width * 4);
     const ColourScale scale{colour_map(pen.style.theme.map_amounts), static_cast<double>(strip.lowest()),
                             static_cast<double>(strip.highest()), false};
-    draw_absent(pen, area.rect);
-    const int64_t columns = strip.columns(), layers = strip.layers();
-    std::vector<uint32_t> cells(static_cast<size_t>(columns * layers));
-    for (int64_t layer = 0; layer < layers; ++layer)
-        for (int64_t c = 0; c < columns; ++c) {
-            const float value = strip.at(layer, c);
-            cells[static_cast<size_t>(layer * columns + c)] =
-                is_absent(value) ? 0U : scale(static_cast<double>(value));
-        }
-    // Its columns begin at whole blocks of steps, so the first may begin before the axis does.
-    const double first = static_cast<double>(strip.first_step()) - 0.5,
-                 end = first + static_cast<double>(columns * strip.steps_per_column());
-    pen.canvas.push_clip(area.rect);
-    if (!cells.empty())
-        pen.canvas.image({area.x(first), area.rect.y, area.x(end) - area.x(first), area.rect.height},
-                         {columns, layers, cells});
-    pen.canvas.pop_clip();
+    const auto cells = strip_cells(strip, scale);
+    pen.canvas.rectangle(area.rect, pen.style.theme.plot_background);
+    paint_strip(pen, area, strip, {strip.columns(), strip.layers(), cells}, m_model.steps.front());
     draw_refresh_lines(pen, m_model, area.rect);
     pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
-    draw_row_names(pen, area.rect, layer_names(layers));
+    draw_row_names(pen, area.rect, layer_names(strip.layers()));
     if (strip.any())
         draw_colour_bar(pen, {area.rect.x, area.rect.y - bar_height(pen), area.rect.width, 0}, scale,
                         plot.signal.unit);

@@ -12,7 +12,8 @@ std::unique_ptr<Panel> make_attention_panel() {
     return std::make_unique<AttentionPanel>();
 }
 
-void AttentionPanel::recording_changed(UiContext&) {
+void AttentionPanel::recording_changed(UiContext& ctx) {
+    ctx.views.attention.scales.reset();
     m_history.reset();
     m_grid.clear();
     m_head.clear();
@@ -78,6 +79,7 @@ void AttentionPanel::draw(UiContext& ctx) {
     else
         draw_ranked(ctx, f, places.grid);
     draw_head(ctx, f, places.head);
+    if (!f.view->scales || *f.view->scales != m_colours.scales()) f.view->scales = m_colours.scales();
 }
 
 } // namespace refreshlab::ui

@@ -27,7 +27,8 @@ std::unique_ptr<Panel> make_cache_panel() {
     return std::make_unique<CachePanel>();
 }
 
-void CachePanel::recording_changed(UiContext&) {
+void CachePanel::recording_changed(UiContext& ctx) {
+    ctx.views.cache.top.reset();
     m_state.clear();
     m_top = 0;
 }
@@ -90,6 +91,7 @@ void CachePanel::draw(UiContext& ctx) {
 void CachePanel::colour_images(const UiContext& ctx, const Frame& f) {
     const auto columns = std::max<int64_t>(1, static_cast<int64_t>(f.places.map.width));
     m_top = std::max(m_top, m_state.shown_top());
+    f.view->top = m_top > 0 ? std::optional(m_top) : std::nullopt;
     m_images.update(m_state,
                     {f.map, m_rows, f.view->log, m_top, f.places.map.width > 0 ? columns : m_columns},
                     ctx.theme);

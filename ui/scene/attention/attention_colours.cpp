@@ -25,6 +25,12 @@ void AttentionColours::reset_range() {
     m_shared_max = 0;
 }
 
+void AttentionColours::widen(const AttentionScales& scales, size_t heads) {
+    if (scales.heads.size() != heads) return;
+    m_shared_max = scales.shared;
+    m_head_max = scales.heads;
+}
+
 void AttentionColours::follow(const AttentionMap& heads) {
     const AttentionMap::Shape& shape = heads.shape();
     m_heads = shape.heads.size();

@@ -33,6 +33,10 @@ public:
     }
     [[nodiscard]] bool differences() const { return m_of == AttentionOf::difference; }
     void reset_range();
+    [[nodiscard]] AttentionScales scales() const { return {m_shared_max, m_head_max}; }
+    /// As wide as a panel has them, before follow(). Nothing happens where they are of other heads.
+    /// \param heads  that the map will have
+    void widen(const AttentionScales& scales, size_t heads);
     /// Widens the ranges to what a map of heads holds.
     void follow(const AttentionMap& heads);
 

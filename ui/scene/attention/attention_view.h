@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,13 @@ enum class AttentionRange : uint8_t {
 inline constexpr std::array attention_ranges = {AttentionRange::unit, AttentionRange::shared,
                                                 AttentionRange::per_head};
 
+/// Upper ends of the colour ranges that a panel has come to: they widen at once and narrow on request alone.
+struct AttentionScales {
+    double shared = 0;         ///< of all visible heads
+    std::vector<double> heads; ///< of each, layer by layer
+    friend bool operator==(const AttentionScales&, const AttentionScales&) = default;
+};
+
 /// What a person has chosen to see of attention.
 struct AttentionView {
     AttentionOf of = AttentionOf::student; ///< where a run has both models
@@ -34,6 +42,8 @@ struct AttentionView {
     int best = 12;            ///< heads that a ranking shows
     bool read_missing = true; ///< rows of the teacher are asked for by themselves while nothing runs
     std::vector<int32_t> hidden_layers = {}, hidden_heads = {}; ///< ascending
+    std::optional<AttentionScales> scales =
+        {}; ///< as the panel shows it: of one run, in no file; nothing: what fits
     friend bool operator==(const AttentionView&, const AttentionView&) = default;
 };
 

@@ -29,6 +29,8 @@ struct CacheView {
     CacheRows rows = {};              ///< of entries: all layers, or the KV heads of one
     DriftQuantity quantity = DriftQuantity::mean;
     bool log = false; ///< of drift
+    std::optional<double> top =
+        {}; ///< end of drift's scale, as the panel shows it: of one run, in no file; nothing: what fits
     friend bool operator==(const CacheView&, const CacheView&) = default;
 };
 
