@@ -1,17 +1,16 @@
 #include "app/base/output.h"
 #include "app/base/trace_runs.h"
 #include "app/engine/carry_out.h"
+#include "app/engine/read_again.h"
 #include "app/options/scope_options.h"
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
-#include "engine/control/derive/derive_spec.h"
 #include "engine/control/parameters.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/pair/model_pair.h"
-#include "engine/session/pair/run_text.h"
 #include "engine/study/measure/scope_readings.h"
 #include "engine/study/measure/sweep_score.h"
 #include "engine/study/studies/scope_tables.h"
@@ -51,25 +50,13 @@ std::vector<int64_t> boundaries_of(const ScopeCommandOptions& options, const Rec
 }
 
 RunConfig config_of(const ScopeCommandOptions& options, const Recording& run) {
-    RunConfig config = run.info().config;
-    if (!config.student_cache.is_full() || !config.teacher_cache.is_full())
+    const RunConfig& ran = run.info().config;
+    if (!ran.student_cache.is_full() || !ran.teacher_cache.is_full())
         throw Error(doing, "with a cache policy", "it is about caches that keep everything",
                     "take a run without one");
-    if (!options.teacher.empty()) config.teacher_dir = options.teacher;
-    if (!options.student.empty()) config.student_dir = settled_model(options.student);
-    if (!options.device.empty()) {
-        config.device = options.device;
-        config.teacher_device.clear();
-        config.student_device.clear();
-    }
+    RunConfig config = config_to_read(run, {options.teacher, options.student, options.device},
+                                      "a text of the teacher (--mode teacher) or a given one says more");
     if (options.threads > 0) config.threads = options.threads;
-    if (config.mode != Mode::teacher && !config.reads_given())
-        say("note: run {} was written by the student, and its text is likeliest under the cache that it was "
-            "written with: a text of the "
-            "teacher (--mode teacher) or a given one says more\n",
-            run.info().id);
-    config.mode = Mode::overfill;
-    config.kernels = KernelSet::automatic;
     config.policy = RefreshPolicy{};
     return config;
 }
@@ -114,9 +101,7 @@ int carry_out(const ScopeCommandOptions& options) {
     const RunConfig config = config_of(options, *run);
     if (!config.teacher_dir.empty())
         JudgeTokens(config.teacher_dir).require_same(*run); // before a weight is read
-    const auto text = std::make_shared<const RunText>(
-        RunText{{info.rendered_prompt, info.prompt_ids, 0}, run->token_ids()});
-    const auto pair = load_pair(config, {}, text);
+    const auto pair = load_pair(config, {}, text_to_read(*run));
     note_interrupts();
     std::optional<ScopeMap> map;
     {

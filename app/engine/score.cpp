@@ -1,5 +1,6 @@
 #include "app/base/output.h"
 #include "app/engine/carry_out.h"
+#include "app/engine/read_again.h"
 #include "app/options/score_options.h"
 #include "engine/base/error.h"
 #include "engine/control/derive/derive_spec.h"
@@ -55,23 +56,9 @@ std::string verify_line(const Divergence& d) {
 /// The losses of one recorded text. Reads it four times.
 std::string split_text(const Recording& run, const ScoreCommandOptions& options) {
     const RunInfo& info = run.info();
-    RunConfig config = info.config;
-    if (!options.teacher.empty()) config.teacher_dir = options.teacher;
-    if (!options.student.empty()) config.student_dir = settled_model(options.student);
-    if (!options.device.empty()) {
-        config.device = options.device;
-        config.teacher_device.clear();
-        config.student_device.clear();
-    }
-    if (config.mode != Mode::teacher && !config.reads_given())
-        say("note: run {} was written by the student, and its text is likeliest under the cache that it was "
-            "written with: split "
-            "a teacher's text (--mode teacher) or a given one\n",
-            info.id);
-    config.mode = Mode::overfill;
-    config.kernels = KernelSet::automatic;
-    const auto text =
-        std::make_shared<const RunText>(RunText{{info.rendered_prompt, info.prompt_ids, 0}, run.token_ids()});
+    const RunConfig config = config_to_read(run, {options.teacher, options.student, options.device},
+                                            "split a teacher's text (--mode teacher) or a given one");
+    const auto text = text_to_read(run);
     const auto pair = load_pair(config, {}, text);
     const LossSplit split = split_loss(pair, config, *text, options.every, replay_execution(info));
     std::string out = fmt::format("\nloss of {} tokens of run {}, {}\n", split.tokens, info.id,

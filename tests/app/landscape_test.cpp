@@ -41,14 +41,6 @@ std::vector<std::string> of_text(const std::string& text, std::vector<std::strin
     return arguments;
 }
 
-void refused(const std::vector<std::string>& arguments, const std::string& part) {
-    const Outcome outcome = refreshlab_cli(arguments);
-    CAPTURE(outcome.err, outcome.out);
-    CHECK(outcome.status == 2);
-    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-    CHECK_THAT(outcome.err, ContainsSubstring(part));
-}
-
 } // namespace
 
 TEST_CASE("the landscape of a given text, its best schedule run, and the files made of it",
@@ -138,36 +130,37 @@ TEST_CASE("what has no landscape is refused in one line, and nothing is written"
         many += "word ";
     write_file(scratch / "long", many);
     const std::string text = scratch / "text", out = scratch / "out.rlt";
-    refused(of_text(scratch / "one", {"-o", out}), "has 1 token, and a landscape needs two at least");
-    refused(of_text(scratch / "long", {"-o", out}), "the models' context is");
-    refused({"landscape"}, "no text; give a TRACE, or --prompt TEXT with --given-file FILE");
-    refused({"landscape", "--prompt", "x"}, "no text");
-    refused(of_text(text, {"--mode", "student"}), "goes on from the teacher's cache");
-    refused(of_text(text, {"--values", "entropy_bit"}), "entropy_bits");
-    refused(of_text(text, {"--values", "last_drift"}), "has no cells: it hangs on the refresh before");
-    refused(of_text(text, {"--every", "0"}), "must be 1 or more");
-    refused(of_text(text, {"--run", "abc"}), "--run takes a trace");
-    refused(of_text(text, {"--policy", "window"}), "windowed");
-    refused(of_text(text, {"--policy", "mc"}), "mc_variance");
-    refused(of_text(text, {"--policy", "periodic", "--set", "refresh.lag=3"}), "lag");
-    refused(of_text(text, {"--policy", "periodic", "--set", "refresh.parts=values"}), "a scope (values)");
-    refused(of_text(text, {"--policy", "periodic", "--set", "on_fire=redraw"}), "on_fire is redraw");
-    refused(of_text(text, {"-o", text}), text);
+    refused_with(of_text(scratch / "one", {"-o", out}), "has 1 token, and a landscape needs two at least");
+    refused_with(of_text(scratch / "long", {"-o", out}), "the models' context is");
+    refused_with({"landscape"}, "no text; give a TRACE, or --prompt TEXT with --given-file FILE");
+    refused_with({"landscape", "--prompt", "x"}, "no text");
+    refused_with(of_text(text, {"--mode", "student"}), "goes on from the teacher's cache");
+    refused_with(of_text(text, {"--values", "entropy_bit"}), "entropy_bits");
+    refused_with(of_text(text, {"--values", "last_drift"}), "has no cells: it hangs on the refresh before");
+    refused_with(of_text(text, {"--every", "0"}), "must be 1 or more");
+    refused_with(of_text(text, {"--run", "abc"}), "--run takes a trace");
+    refused_with(of_text(text, {"--policy", "window"}), "windowed");
+    refused_with(of_text(text, {"--policy", "mc"}), "mc_variance");
+    refused_with(of_text(text, {"--policy", "periodic", "--set", "refresh.lag=3"}), "lag");
+    refused_with(of_text(text, {"--policy", "periodic", "--set", "refresh.parts=values"}),
+                 "a scope (values)");
+    refused_with(of_text(text, {"--policy", "periodic", "--set", "on_fire=redraw"}), "on_fire is redraw");
+    refused_with(of_text(text, {"-o", text}), text);
     CHECK_FALSE(fs::exists(out));
-    refused({"landscape", scratch / "no.rlt"}, "no such file");
-    refused({"landscape", text}, "not a RefreshLab trace");
+    refused_with({"landscape", scratch / "no.rlt"}, "no such file");
+    refused_with({"landscape", text}, "not a RefreshLab trace");
 
     const std::string trace = scratch / "run.rlt";
     REQUIRE(refreshlab_cli({"run", "--prompt", prompt, "--max-tokens", "10", "--device", "cpu", "--policy",
                             "none", "--record", trace})
                 .status == 0);
-    refused({"landscape", trace, "--prompt", "x"}, "--prompt has no effect beside a trace");
-    refused({"landscape", trace, "--run", "0123"}, "no run 0123");
-    refused({"export", trace, "--npz", scratch / "x.npz"}, "has no landscape; refreshlab landscape");
-    refused({"export", trace}, "give --csv DIR or --npz FILE");
+    refused_with({"landscape", trace, "--prompt", "x"}, "--prompt has no effect beside a trace");
+    refused_with({"landscape", trace, "--run", "0123"}, "no run 0123");
+    refused_with({"export", trace, "--npz", scratch / "x.npz"}, "has no landscape; refreshlab landscape");
+    refused_with({"export", trace}, "give --csv DIR or --npz FILE");
     REQUIRE(refreshlab_cli({"landscape", trace, "--every", "4"}).status == 0);
-    refused({"landscape", trace, "--student", RL_SOURCE_DIR "/assets/models/llama-tales-teacher"},
-            "was made with another student");
+    refused_with({"landscape", trace, "--student", RL_SOURCE_DIR "/assets/models/llama-tales-teacher"},
+                 "was made with another student");
 }
 
 } // namespace landscape_test

@@ -5,6 +5,7 @@
 #include "tests/app/fork_server.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <pty.h>
@@ -70,6 +71,14 @@ Outcome refreshlab_program(const std::vector<std::string>& arguments, const std:
     int state = 0;
     waitpid(child, &state, 0);
     return streams.outcome(WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state));
+}
+
+void refused_with(const std::vector<std::string>& arguments, const std::string& part) {
+    const Outcome outcome = refreshlab_cli(arguments);
+    CAPTURE(outcome.err, outcome.out);
+    CHECK(outcome.status == 2);
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    CHECK_THAT(outcome.err, Catch::Matchers::ContainsSubstring(part));
 }
 
 bool has_controls(const std::string& text) {

@@ -27,6 +27,9 @@ struct Outcome {
 [[nodiscard]] Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int columns,
                                              bool text_too = false);
 
+/// The program refuses these arguments: bad input, in one line that has this part.
+void refused_with(const std::vector<std::string>& arguments, const std::string& part);
+
 /// What a terminal would obey, newlines aside: none of it may be in what the program says.
 [[nodiscard]] bool has_controls(const std::string& text);
 

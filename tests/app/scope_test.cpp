@@ -36,14 +36,6 @@ std::vector<std::string> run_with(std::vector<std::string> more) {
     return arguments;
 }
 
-void refused(const std::vector<std::string>& arguments, const std::string& part) {
-    const Outcome outcome = refreshlab_cli(arguments);
-    CAPTURE(outcome.err, outcome.out);
-    CHECK(outcome.status == 2);
-    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-    CHECK_THAT(outcome.err, ContainsSubstring(part));
-}
-
 } // namespace
 
 TEST_CASE("a scope is given by flags, and what it sends stands in summary, events, trace and info",
@@ -77,12 +69,12 @@ TEST_CASE("a scope is given by flags, and what it sends stands in summary, event
     CHECK(bytes_of({"--set", "refresh.parts=values"}) == whole / 2);
     CHECK(bytes_of({"--set", "refresh.positions=drift", "--set", "refresh.count=4"}) == whole / 4);
     CHECK(bytes_of({"--set", "refresh.positions=newest", "--set", "refresh.count=0"}) == 0);
-    refused(run_with({"--set", "refresh.layers=9-3"}),
-            "refresh.layers: \"9-3\" is no such text; layers and ranges of layers");
-    refused(run_with({"--set", "refresh.layers=99"}), "layer 99: the model has layers 0 to ");
-    refused(run_with({"--set", "refresh.kv_heads=0:9"}), "KV head 9: the model has KV heads 0 to ");
-    refused(run_with({"--student-cache", "kv_direct", "--set", "refresh.parts=keys"}),
-            "kv_direct computes entries again");
+    refused_with(run_with({"--set", "refresh.layers=9-3"}),
+                 "refresh.layers: \"9-3\" is no such text; layers and ranges of layers");
+    refused_with(run_with({"--set", "refresh.layers=99"}), "layer 99: the model has layers 0 to ");
+    refused_with(run_with({"--set", "refresh.kv_heads=0:9"}), "KV head 9: the model has KV heads 0 to ");
+    refused_with(run_with({"--student-cache", "kv_direct", "--set", "refresh.parts=keys"}),
+                 "kv_direct computes entries again");
 }
 
 TEST_CASE("a scope map of a trace is printed, written and drawn, and its flags run", "[cli][scope]") {
@@ -111,13 +103,13 @@ TEST_CASE("a scope map of a trace is printed, written and drawn, and its flags r
 #if REFRESHLAB_UI
     CHECK(refreshlab_cli({"figure", scratch / "out", "--all", "-o", scratch / "figures"}).status == 0);
 #endif
-    refused({"scope", scratch / "none.rlt"}, "no such file");
-    refused({"scope", trace, "--every", "8", "--at", "3"}, "--every and --at both");
-    refused({"scope", trace, "--at", "9,3"}, "ascending");
-    refused({"scope", trace, "--horizon", "4000"}, "no refresh has 4000 tokens behind it");
-    refused({"scope", trace, "--run", "0123"}, "no run 0123");
-    refused({"scope", trace, "--json", trace}, "TRACE");
-    refused({"scope"}, "TRACE");
+    refused_with({"scope", scratch / "none.rlt"}, "no such file");
+    refused_with({"scope", trace, "--every", "8", "--at", "3"}, "--every and --at both");
+    refused_with({"scope", trace, "--at", "9,3"}, "ascending");
+    refused_with({"scope", trace, "--horizon", "4000"}, "no refresh has 4000 tokens behind it");
+    refused_with({"scope", trace, "--run", "0123"}, "no run 0123");
+    refused_with({"scope", trace, "--json", trace}, "TRACE");
+    refused_with({"scope"}, "TRACE");
 }
 
 } // namespace scope_app_test

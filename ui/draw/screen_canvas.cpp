@@ -1,7 +1,5 @@
 #include "ui/draw/screen_canvas.h"
 
-#include "ui/draw/cells.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -21,6 +19,10 @@ ImVec2 far_corner(const FigureRect& rect) {
 }
 bool is_finite(FigurePoint at) {
     return std::isfinite(at.x) && std::isfinite(at.y);
+}
+/// Images that follow have sharp cells, or are drawn as everything else is. (ImGui's renderer binds a linear sampler of its own.)
+void sample(ImDrawList* list, ImDrawCallback sampler) {
+    if (sampler != nullptr) list->AddCallback(sampler, nullptr);
 }
 /// The whole or nothing: what is turned would not be clipped.
 bool in_sight(const ImDrawList* list, ImVec2 low, ImVec2 high) {
@@ -124,12 +126,10 @@ void ScreenCanvas::image(const FigureRect& rect, const FigureImage& cells) {
         const ImTextureID texture =
             m_ctx.host.texture(std::string(cells.key), static_cast<int>(cells.width),
                                static_cast<int>(cells.height), cells.rgba, cells.revision);
-        if (m_images)
-            m_list->AddImage(texture, corner(rect), far_corner(rect), corner(cells.part),
-                             far_corner(cells.part));
-        else
-            draw_cells(m_list, texture, corner(rect), far_corner(rect), corner(cells.part),
-                       far_corner(cells.part));
+        const bool alone = !m_images;
+        if (alone) begin_images();
+        m_list->AddImage(texture, corner(rect), far_corner(rect), corner(cells.part), far_corner(cells.part));
+        if (alone) end_images();
         return;
     }
     const FigureRect place = cells.whole_place(rect);
@@ -148,12 +148,12 @@ void ScreenCanvas::image(const FigureRect& rect, const FigureImage& cells) {
 
 void ScreenCanvas::begin_images() {
     m_images = true;
-    sample_nearest(m_list);
+    sample(m_list, ImGui::GetPlatformIO().DrawCallback_SetSamplerNearest);
 }
 
 void ScreenCanvas::end_images() {
     m_images = false;
-    sample_linear(m_list);
+    sample(m_list, ImGui::GetPlatformIO().DrawCallback_SetSamplerLinear);
 }
 
 ImFont* ScreenCanvas::font(const TextStyle& style) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "ui/base/pixel_box.h"
 #include "ui/context/context.h"
 #include "ui/figure/canvas/canvas.h"
 #include "ui/figure/pen.h"
@@ -51,14 +50,9 @@ private:
     mutable TextSize m_heights;
 };
 
-[[nodiscard]] inline FigureRect figure_rect(PixelBox box) {
-    return {static_cast<double>(box.x), static_cast<double>(box.y), static_cast<double>(box.width),
-            static_cast<double>(box.height)};
-}
-
-[[nodiscard]] inline PixelBox pixel_box(const FigureRect& rect) {
-    return {static_cast<float>(rect.x), static_cast<float>(rect.y), static_cast<float>(rect.width),
-            static_cast<float>(rect.height)};
+/// For layouts that outlive a frame: width of words in the font of the frame that asks, pixels.
+[[nodiscard]] inline float screen_text_width(std::string_view text) {
+    return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
 }
 
 /// What a panel paints with in a frame.

@@ -188,6 +188,12 @@ void draw_absent(const FigurePen& pen, const FigureRect& place) {
     pen.canvas.pop_clip();
 }
 
+void draw_marked_line(const FigurePen& pen, FigurePoint from, FigurePoint to, Colour colour) {
+    pen.canvas.line(from, to,
+                    {with_alpha(pen.style.theme.plot_background | alpha_mask, 0.7F), 3 * pen.style.axis_pt});
+    pen.canvas.line(from, to, {colour | alpha_mask, pen.style.axis_pt});
+}
+
 void draw_y_axis(const FigurePen& pen, const PlotArea& area, std::string_view y_title, double labels_width,
                  bool right) {
     const auto ticks = y_ticks(pen, area.y, area.rect.height);

@@ -73,6 +73,9 @@ void draw_plot_ground(const FigurePen& pen, const PlotArea& area);
 /// Hatched where nothing was measured: two tones, so that they are not a value.
 void draw_absent(const FigurePen& pen, const FigureRect& place);
 
+/// A line that is seen on cells of any colour: with the ground beside it.
+void draw_marked_line(const FigurePen& pen, FigurePoint from, FigurePoint to, Colour colour);
+
 /// At which ends of a colour bar values go on: arrows there.
 struct BeyondEnds {
     bool low = false, high = false;

@@ -278,14 +278,8 @@ public:
         return parts;
     }
 
-    [[nodiscard]] Take nothing(int64_t delta) const {
-        return Take(static_cast<size_t>(m_layers),
-                    {std::vector<uint8_t>(static_cast<size_t>(m_kv_heads), 0), {}, 0, delta});
-    }
-    [[nodiscard]] Take whole(int64_t delta) const {
-        return Take(static_cast<size_t>(m_layers),
-                    {std::vector<uint8_t>(static_cast<size_t>(m_kv_heads), 1), {}, 0, delta});
-    }
+    [[nodiscard]] Take nothing(int64_t delta) const { return every_head(0, delta); }
+    [[nodiscard]] Take whole(int64_t delta) const { return every_head(1, delta); }
     [[nodiscard]] Take alone(const ScopePart& part, int64_t delta) const {
         const EntryHalves halves{part.parts != ScopeParts::values, part.parts != ScopeParts::keys};
         Take take = nothing(delta);
@@ -326,12 +320,13 @@ public:
     }
 
 private:
+    [[nodiscard]] Take every_head(uint8_t taken, int64_t delta) const {
+        return Take(static_cast<size_t>(m_layers),
+                    {std::vector<uint8_t>(static_cast<size_t>(m_kv_heads), taken), {}, 0, delta});
+    }
+
     int64_t m_layers, m_kv_heads, m_blocks;
 };
-
-} // namespace
-
-namespace {
 
 void check_request(const ModelPair& pair, const ScopeMapRequest& request) {
     if (!pair.teacher || !pair.student)

@@ -12,6 +12,8 @@ namespace {
 
 using Kind = ScopePart::Kind;
 
+constexpr double kept_shares[] = {0.5, 0.8, 0.95}; ///< of the gain, that the smallest scopes keep
+
 void add_share(std::vector<StudyCell>& row, const std::optional<GainShare>& share) {
     if (!share) {
         row.insert(row.end(), 3, std::monostate{});
@@ -127,7 +129,7 @@ StudyTable scopes_of(const ScopeMap& map) {
     add_columns(table.columns, "share");
     table.columns.push_back({"flags", 0});
     const double all = head_bytes(map) * static_cast<double>(map.layers * map.kv_heads);
-    for (const double keep : {0.5, 0.8, 0.95}) {
+    for (const double keep : kept_shares) {
         const auto n = heads_for(map, keep);
         if (!n) continue;
         const double bytes = static_cast<double>(*n) * head_bytes(map);
@@ -250,7 +252,7 @@ nlohmann::json to_json(const ScopeMap& map) {
                                  {"loss", one.loss},
                                  {"gain", gained(mean_gain(map, one.loss))},
                                  {"share", share(gain_share(map, one.loss))}});
-    for (const double keep : {0.5, 0.8, 0.95}) {
+    for (const double keep : kept_shares) {
         const auto n = heads_for(map, keep);
         if (!n) continue;
         const RefreshScope scope = scope_of_taken(map, *n);

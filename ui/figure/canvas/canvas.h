@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/base/colour.h"
+#include "ui/base/pixel_box.h"
 
 #include <cmath>
 #include <cstdint>
@@ -23,6 +24,15 @@ struct FigureRect {
     [[nodiscard]] double right() const { return x + width; }
     [[nodiscard]] double bottom() const { return y + height; }
 };
+
+[[nodiscard]] inline FigureRect figure_rect(PixelBox box) {
+    return {static_cast<double>(box.x), static_cast<double>(box.y), static_cast<double>(box.width),
+            static_cast<double>(box.height)};
+}
+[[nodiscard]] inline PixelBox pixel_box(const FigureRect& rect) {
+    return {static_cast<float>(rect.x), static_cast<float>(rect.y), static_cast<float>(rect.width),
+            static_cast<float>(rect.height)};
+}
 
 struct Stroke {
     Colour colour = 0xFF000000U;

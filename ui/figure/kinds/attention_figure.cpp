@@ -288,35 +288,26 @@ private:
                           ranked() ? 72.0 : 36.0);
     }
 
-    static PixelBox box_of(const FigureRect& place) {
-        return {static_cast<float>(place.x), static_cast<float>(place.y), static_cast<float>(place.width),
-                static_cast<float>(place.height)};
-    }
-    static FigureRect rect_of(PixelBox box) {
-        return {static_cast<double>(box.x), static_cast<double>(box.y), static_cast<double>(box.width),
-                static_cast<double>(box.height)};
-    }
-
     void draw_grid(const FigurePen& pen, const FigureRect& map, const HeadsPicture& picture) const {
-        const HeadGrid grid = head_grid(box_of(map), std::ssize(m_shown.layers), std::ssize(m_shown.heads),
+        const HeadGrid grid = head_grid(pixel_box(map), std::ssize(m_shown.layers), std::ssize(m_shown.heads),
                                         static_cast<float>(pen.style.small_pt));
         std::vector<PlacedHead> placed;
         for (const RankedHead& head : m_heads)
             placed.push_back(
                 {head.layer_index, head.head_index,
-                 rect_of({grid.column(static_cast<int64_t>(head.head_index)),
-                          grid.row(static_cast<int64_t>(head.layer_index)), grid.cell_x, grid.cell_y})});
+                 figure_rect({grid.column(static_cast<int64_t>(head.head_index)),
+                              grid.row(static_cast<int64_t>(head.layer_index)), grid.cell_x, grid.cell_y})});
         paint_heads(pen, picture, placed, true);
         paint_grid_names(pen, grid, m_shown.grid, std::nullopt);
     }
 
     void draw_ranking(const FigurePen& pen, const FigureRect& map, const HeadsPicture& picture) const {
         const RankedGrid grid =
-            ranked_grid(box_of(map), std::ssize(m_heads), static_cast<float>(pen.style.small_pt));
+            ranked_grid(pixel_box(map), std::ssize(m_heads), static_cast<float>(pen.style.small_pt));
         std::vector<PlacedHead> placed;
         for (int64_t rank = 0; rank < std::ssize(m_heads); ++rank) {
             const RankedHead& head = m_heads[static_cast<size_t>(rank)];
-            placed.push_back({head.layer_index, head.head_index, rect_of(grid.cell(rank))});
+            placed.push_back({head.layer_index, head.head_index, figure_rect(grid.cell(rank))});
         }
         paint_heads(pen, picture, placed, true);
         for (size_t rank = 0; rank < placed.size(); ++rank)

@@ -90,7 +90,7 @@ public:
         y += pen.small_line() + 2;
         const double left = cell_axis_width(pen);
         const CellPlace cells{
-            {place.x + left, y, place.width - left - 2, place.bottom() - y - cell_axis_height(pen)},
+            {place.x + left, y, place.width - left - 2, place.bottom() - y - x_axis_height(pen)},
             0,
             0,
             static_cast<double>(m_landscape->num_steps())};

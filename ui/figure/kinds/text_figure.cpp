@@ -65,7 +65,7 @@ public:
         m_with_prompt = m_text.by() == ColouredText::By::attention && range.first == 1;
         if (request.runs.size() >= 2) add_other(request, range);
         for (FigureText& text : m_texts)
-            static_cast<void>(text.rejected.update(*text.recording));
+            static_cast<void>(text.rejected.show(*text.recording, m_view.rejected, 0));
     }
 
     void add_other(const FigureRequest& request, StepRange range) {
@@ -163,7 +163,7 @@ private:
                 .gone = first ? &m_gone : nullptr,
                 .other = m_texts.size() > 1 ? &m_difference : nullptr,
                 .side = first ? TokenDifference::Side::first : TokenDifference::Side::second,
-                .rejected = shows_rejected(of),
+                .rejected = of.rejected.shown() != nullptr,
                 .first_token = of.tokens.first,
                 .ground = theme.plot_background};
     }
@@ -215,16 +215,13 @@ private:
             TextLayout layout = empty_layout(pen, all.width);
             for (int64_t t = of.tokens.first; t <= of.tokens.last; ++t)
                 append_token(layout, *of.recording, generated_token(*of.recording, t), t,
-                             shows_rejected(of) ? &of.rejected : nullptr);
+                             of.rejected.shown());
             each(Part{i, false}, layout, FigurePoint{all.x, y});
             y += static_cast<double>(layout.num_lines()) * m.pitch + m.font * 0.4;
         }
         return y - all.y;
     }
 
-    [[nodiscard]] bool shows_rejected(const FigureText& of) const {
-        return m_view.rejected && of.rejected.any();
-    }
     static TextLayout empty_layout(const FigurePen& pen, double width) {
         TextLayout lines;
         lines.reset(text_layout_style(pen, width), text_measure(pen));

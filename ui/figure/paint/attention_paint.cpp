@@ -112,10 +112,7 @@ void paint_held_key(const FigurePen& pen, const HeadPlaces& places, const Figure
     if (!picture.held || *picture.held >= places.axis.keys) return;
     const double x =
         pen.style.pitch(static_cast<double>(places.axis.x(static_cast<double>(*picture.held) + 0.5)));
-    const FigurePoint ends[] = {{x, place.y}, {x, place.bottom()}};
-    pen.canvas.polyline(
-        ends, {with_alpha(pen.style.theme.plot_background | alpha_mask, 0.7F), 3 * pen.style.axis_pt});
-    pen.canvas.polyline(ends, {pen.style.theme.selection | alpha_mask, pen.style.axis_pt});
+    draw_marked_line(pen, {x, place.y}, {x, place.bottom()}, pen.style.theme.selection);
 }
 
 /// A hatch where the rows of queries were not recorded.

@@ -136,10 +136,6 @@ double cell_axis_width(const FigurePen& pen) {
     return pen.canvas.width_of("10,000", pen.small()) + 2 * pen.style.tick_pt + pen.style.text_pt * 1.3;
 }
 
-double cell_axis_height(const FigurePen& pen) {
-    return x_axis_height(pen);
-}
-
 void paint_cell_axes(const FigurePen& pen, const CellPlace& place, int64_t block) {
     const FigureRect& box = place.box;
     pen.canvas.frame(box, {pen.style.theme.plot_border, pen.style.axis_pt});

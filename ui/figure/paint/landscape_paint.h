@@ -32,9 +32,8 @@ void paint_stairs(const FigurePen& pen, const CellPlace& place, const AllStairs&
                   const LandscapeView& view);
 /// Frame, ticks and labels. \param block  cells a side that a colour is the mean of
 void paint_cell_axes(const FigurePen& pen, const CellPlace& place, int64_t block);
-/// Room that the axes take left of the box and below it.
+/// Room that the rows' axis takes left of the box; below it is x_axis_height().
 [[nodiscard]] double cell_axis_width(const FigurePen& pen);
-[[nodiscard]] double cell_axis_height(const FigurePen& pen);
 
 /// What a frontier is drawn from. Whatever is not known yet is null.
 struct FrontierPicture {

@@ -70,7 +70,7 @@ void CachePanel::draw(UiContext& ctx) {
     f.bytes = {at.x, f.bottom - bytes, room.x, bytes};
     f.places = cache_places(pen, figure_rect({at.x, at.y, room.x, room.y - bytes - std::round(f.em * 0.25F)}),
                             picture);
-    colour_images(ctx, f); // as wide as the map is by now
+    m_columns = std::max<int64_t>(1, static_cast<int64_t>(f.places.map.width));
     paint_cache_lanes(pen, f.places, picture);
     paint_cache_map(pen, f.places, picture);
     paint_cache_marks(pen, f.places, picture);
@@ -87,15 +87,11 @@ void CachePanel::draw(UiContext& ctx) {
     hover(ctx, f);
 }
 
-/// Before the places are known as wide as the last time.
+/// As wide as the map was in the last frame: what stands above it is not known before.
 void CachePanel::colour_images(const UiContext& ctx, const Frame& f) {
-    const auto columns = std::max<int64_t>(1, static_cast<int64_t>(f.places.map.width));
     m_top = std::max(m_top, m_state.shown_top());
     f.view->top = m_top > 0 ? std::optional(m_top) : std::nullopt;
-    m_images.update(m_state,
-                    {f.map, m_rows, f.view->log, m_top, f.places.map.width > 0 ? columns : m_columns},
-                    ctx.theme);
-    if (f.places.map.width > 0) m_columns = columns;
+    m_images.update(m_state, {f.map, m_rows, f.view->log, m_top, m_columns}, ctx.theme);
 }
 
 CachePicture CachePanel::picture(const UiContext& ctx, const Frame& f) const {

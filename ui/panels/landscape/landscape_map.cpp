@@ -3,7 +3,6 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/cells.h"
 #include "ui/draw/screen_canvas.h"
 #include "ui/draw/tooltips.h"
 #include "ui/figure/paint/landscape_paint.h"
@@ -34,7 +33,7 @@ void LandscapePanel::draw_map(UiContext& ctx, const Frame& f, PixelBox place) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const ScreenPen pen(ctx, list);
     const auto left = static_cast<float>(std::ceil(cell_axis_width(pen))),
-               below = static_cast<float>(std::ceil(cell_axis_height(pen)));
+               below = static_cast<float>(std::ceil(x_axis_height(pen)));
     const PixelBox box{std::round(place.x + left), std::round(place.y + 0.3F * em),
                        std::round(place.width - left - 0.4F * em),
                        std::round(place.height - below - 0.3F * em)};
@@ -44,7 +43,7 @@ void LandscapePanel::draw_map(UiContext& ctx, const Frame& f, PixelBox place) {
     pen->canvas.rectangle(cells.box, ctx.theme.plot_background);
     pen->canvas.push_clip(cells.box);
     const int64_t block = draw_picture(ctx, pen, cells);
-    draw_map_lines(ctx, box);
+    draw_map_lines(ctx, pen, cells);
     paint_stairs(pen, cells, m_stairs, ctx.views.landscape);
     pen->canvas.pop_clip();
     paint_cell_axes(pen, cells, block);
@@ -103,20 +102,18 @@ int64_t LandscapePanel::draw_picture(UiContext& ctx, const FigurePen& pen, const
 }
 
 /// The step that is looked at, and the one under the mouse, as columns.
-void LandscapePanel::draw_map_lines(UiContext& ctx, PixelBox box) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const auto x_of = [&](int64_t step) {
-        return std::round(box.x +
-                          static_cast<float>(m_view.x_of(static_cast<double>(step) - 0.5)) * box.width);
+void LandscapePanel::draw_map_lines(const UiContext& ctx, const FigurePen& pen, const CellPlace& place) {
+    const auto ends = [&](int64_t step) {
+        const double x = std::round(place.x(static_cast<double>(step) - 0.5));
+        return std::pair(FigurePoint{x, place.box.y}, FigurePoint{x, place.box.bottom()});
     };
-    const auto line = [&](int64_t step, Colour colour) {
-        const float x = x_of(step);
-        list->AddLine({x, box.y}, {x, box.y + box.height}, colour);
-    };
-    if (ctx.hovered_step) line(*ctx.hovered_step, with_alpha(ctx.theme.crosshair, 0.6F));
+    if (ctx.hovered_step) {
+        const auto [from, to] = ends(*ctx.hovered_step);
+        pen.canvas.line(from, to, {with_alpha(ctx.theme.crosshair, 0.6F), pen.style.axis_pt});
+    }
     if (!ctx.live()) {
-        const float x = x_of(ctx.shown_step());
-        draw_marked_line(list, ctx.theme, {x, box.y}, {x, box.y + box.height}, ctx.theme.selection);
+        const auto [from, to] = ends(ctx.shown_step());
+        draw_marked_line(pen, from, to, ctx.theme.selection);
     }
 }
 

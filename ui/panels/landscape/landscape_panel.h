@@ -84,7 +84,7 @@ private:
     void draw_map(UiContext& ctx, const Frame& f, PixelBox place);
     void ask_image(const UiContext& ctx, PixelBox box);
     int64_t draw_picture(UiContext& ctx, const FigurePen& pen, const CellPlace& place);
-    void draw_map_lines(UiContext& ctx, PixelBox box);
+    static void draw_map_lines(const UiContext& ctx, const FigurePen& pen, const CellPlace& place);
     void move_map(UiContext& ctx, const Frame& f, PixelBox box);
     void hover_cell(UiContext& ctx, const Frame& f, PixelBox box);
     void tell_cell(UiContext& ctx, const Frame& f, int64_t row, int64_t step);

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace refreshlab::ui {
 
@@ -65,24 +64,19 @@ void ComparedText::draw_headline(UiContext& ctx) {
 
 void ComparedText::update_layout(const FigurePen& pen, float width, float font, bool rejected) {
     const auto tokens = static_cast<size_t>(m_steps) + 1;
-    const auto changed = m_rejected.update(*m_recording);
-    const bool shows = rejected && m_rejected.any();
-    const bool late = shows && changed && *changed <= static_cast<int64_t>(m_text.num_tokens());
-    const bool other = std::exchange(m_shows_rejected, shows) != shows || late;
-    if (other || m_laid_out != m_recording || m_width != width || m_font != font ||
+    const bool others = m_rejected.show(*m_recording, rejected, static_cast<int64_t>(m_text.num_tokens()));
+    if (others || m_laid_out != m_recording || m_width != width || m_font != font ||
         m_text.num_tokens() > tokens) {
         m_laid_out = m_recording;
         m_width = width;
         m_font = font;
-        m_text.reset(text_layout_style(pen, static_cast<double>(width)), [](std::string_view text) {
-            return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
-        });
+        m_text.reset(text_layout_style(pen, static_cast<double>(width)), screen_text_width);
     }
     while (m_text.num_tokens() < tokens) {
         const int32_t id = m_recording->token(static_cast<int64_t>(m_text.num_tokens()) + 1);
         if (id < 0) break; // the last record chose nothing
         append_token(m_text, *m_recording, id, static_cast<int64_t>(m_text.num_tokens()) + 1,
-                     shows ? &m_rejected : nullptr);
+                     m_rejected.shown());
     }
 }
 
@@ -130,7 +124,7 @@ void ComparedText::paint(UiContext& ctx, const FigurePen& pen, const Style& styl
                   .marks = &m_marks,
                   .other = &m_difference,
                   .side = TokenDifference::Side::second,
-                  .rejected = m_shows_rejected,
+                  .rejected = m_rejected.shown() != nullptr,
                   .ground = ImGui::GetColorU32(ImGuiCol_WindowBg)},
                  "compared");
     for (size_t i = begin; i < end; ++i)

@@ -53,7 +53,6 @@ private:
     TokenDifference m_difference;
     StepMarks m_marks;
     RejectedDrafts m_rejected;
-    bool m_shows_rejected = false;
     TextLayout m_text;
     float m_width = 0, m_font = 0;
     std::optional<int64_t> m_seen_selection;

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace refreshlab::ui {
 
@@ -39,30 +38,23 @@ void TextPanel::lay_out_anew(UiContext& ctx, float width, float font_size) {
     m_font = font_size;
     const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
     const TextLayout::Style style = text_layout_style(pen, static_cast<double>(width));
-    // Words are measured while the layout grows, in later frames too.
-    const auto measure = [](std::string_view text) {
-        return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
-    };
-    m_text.reset(style, measure);
-    m_prompt.reset(style, measure);
+    m_text.reset(style, screen_text_width);
+    m_prompt.reset(style, screen_text_width);
     for (const int32_t id : recording->info().prompt_ids)
         m_prompt.append(recording->tokens().token_bytes(id), recording->tokens().is_special(id));
 }
 
 void TextPanel::update_layout(UiContext& ctx, float width, const Metrics& m) {
     const auto& recording = ctx.recording;
-    const auto changed = m_rejected.update(*recording);
-    const bool shows = ctx.views.text.rejected && m_rejected.any();
-    // A draft may come a moment after the token that stands in its place.
-    const bool late = shows && changed && *changed <= static_cast<int64_t>(m_text.num_tokens());
-    const bool other = std::exchange(m_shows_rejected, shows) != shows || late;
-    if (other || m_recording != recording || m_width != width || m_font != m.font ||
+    const bool others =
+        m_rejected.show(*recording, ctx.views.text.rejected, static_cast<int64_t>(m_text.num_tokens()));
+    if (others || m_recording != recording || m_width != width || m_font != m.font ||
         m_text.num_tokens() > static_cast<size_t>(ctx.steps) + 1)
         lay_out_anew(ctx, width, m.font);
     // y_1 is known with the prefill; y_{t+1} with record t, which also says when there is none.
     const auto add = [&](int32_t id) {
         append_token(m_text, *recording, id, static_cast<int64_t>(m_text.num_tokens()) + 1,
-                     shows ? &m_rejected : nullptr);
+                     m_rejected.shown());
     };
     if (m_text.num_tokens() == 0) add(recording->info().first_token);
     while (m_text.num_tokens() > 0 && static_cast<int64_t>(m_text.num_tokens()) <= ctx.steps) {
@@ -82,7 +74,7 @@ TextPicture TextPanel::picture(const UiContext& ctx) const {
             .gone = &m_gone,
             .other = m_comparing ? &m_compared.difference() : nullptr,
             .played_to = ctx.playback.playing() ? std::optional(ctx.shown_step() + 1) : std::nullopt,
-            .rejected = m_shows_rejected,
+            .rejected = m_rejected.shown() != nullptr,
             .shows_pending = true,
             .ground = ImGui::GetColorU32(ImGuiCol_WindowBg)};
 }

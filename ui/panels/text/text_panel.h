@@ -73,7 +73,6 @@ private:
     TokenOrigins m_origins;
     GoneTokens m_gone; ///< at the shown step: dimmed
     RejectedDrafts m_rejected;
-    bool m_shows_rejected = false; ///< the layout has them
     bool m_prompt_open = true;
     std::optional<int64_t> m_seen_selection; ///< to notice a selection made elsewhere
     bool m_was_live = true, m_at_end = true;

@@ -3,6 +3,7 @@
 #include "ui/scene/text/text_layout.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -31,6 +32,12 @@ std::optional<int64_t> RejectedDrafts::update(const Recording& recording) {
         first = std::min(token, first.value_or(token));
     }
     return first;
+}
+
+bool RejectedDrafts::show(const Recording& recording, bool wanted, int64_t laid_out) {
+    const auto changed = update(recording);
+    const bool shown = wanted && any(), late = shown && changed && *changed <= laid_out;
+    return std::exchange(m_shown, shown) != shown || late;
 }
 
 std::span<const int32_t> RejectedDrafts::before(int64_t token) const {

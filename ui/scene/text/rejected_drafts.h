@@ -24,10 +24,17 @@ public:
     [[nodiscard]] std::span<const int32_t> before(int64_t token) const;
     [[nodiscard]] bool any() const { return !m_before.empty(); }
 
+    /// Brings them up to date for a layout of `laid_out` tokens. \param wanted  by the view
+    /// \return the layout has to be made anew: they come or go, or a draft came a moment after the token that stands in its place
+    [[nodiscard]] bool show(const Recording& recording, bool wanted, int64_t laid_out);
+    /// For append_token(); null: they are not shown.
+    [[nodiscard]] const RejectedDrafts* shown() const { return m_shown ? this : nullptr; }
+
 private:
     const Recording* m_recording = nullptr; ///< compared only
     size_t m_seen = 0;
     std::map<int64_t, std::vector<int32_t>> m_before;
+    bool m_shown = false;
 };
 
 /// Appends y_token, behind what was rejected in its place. Nothing for an id below 0.
