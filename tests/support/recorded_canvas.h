@@ -38,6 +38,7 @@ class RecordedCanvas final : public ui::FigureCanvas {
 public:
     std::vector<DrawnImage> images;
     std::vector<DrawnRectangle> rectangles;
+    std::vector<DrawnRectangle> frames; ///< of which only the edge is drawn
     std::vector<DrawnLine> lines;
     std::vector<DrawnText> texts;
 
@@ -67,7 +68,9 @@ public:
     void rectangle(const ui::FigureRect& rect, ui::Colour fill, const ui::Rounding&) override {
         rectangles.push_back({group(), rect, fill});
     }
-    void frame(const ui::FigureRect&, const ui::Stroke&) override {}
+    void frame(const ui::FigureRect& rect, const ui::Stroke& stroke) override {
+        frames.push_back({group(), rect, stroke.colour});
+    }
     void image(const ui::FigureRect& rect, const ui::FigureImage& image) override {
         std::vector<uint32_t> kept;
         const ui::FigureImage cells = image.touched(kept);

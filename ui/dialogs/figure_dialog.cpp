@@ -5,6 +5,7 @@
 #include "ui/dialogs/dialogs.h"
 #include "ui/dialogs/work_dialog.h"
 #include "ui/figure/figure_file.h"
+#include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/widgets/widgets.h"
 
@@ -67,9 +68,10 @@ class FigureDialog final : public PathDialog {
 public:
     explicit FigureDialog(ShellState& state)
         : PathDialog(state.ctx, PathPicker::Want::save_file, "figure", "figure.svg") {
+        const Panel* const used = state.find_panel(state.used_panel);
         const auto kinds = figure_kinds();
         for (size_t i = 0; i < kinds.size(); ++i)
-            if (!state.used_panel.empty() && state.used_panel == kinds[i].panel) m_kind = i;
+            if (used != nullptr && used->kind() == kinds[i].panel) m_kind = i;
     }
     const char* title() const override { return "Export figure"; }
     float width() const override { return 760; }

@@ -90,8 +90,7 @@ std::vector<PaletteDialog::Entry> PaletteDialog::entries(ShellState& state) {
                         std::string(signal.description), shown ? "plotted" : "", true,
                         [name, shown](ShellState& s) {
                             s.ctx.views.signals.choose(name).shown = !shown;
-                            s.panel_open["Signals"] = true;
-                            s.focus_panel = "Signals";
+                            s.open_panel(std::string(s.panel_in_use("Signals")->title()));
                             return false;
                         }});
     }
@@ -99,8 +98,7 @@ std::vector<PaletteDialog::Entry> PaletteDialog::entries(ShellState& state) {
         const std::string name(panel->title());
         list.push_back({"Panel: " + name, "panel." + name, "Opens the panel, or brings it to the front.", "",
                         true, [name](ShellState& s) {
-                            s.panel_open[name] = true;
-                            s.focus_panel = name;
+                            s.open_panel(name);
                             return false;
                         }});
     }

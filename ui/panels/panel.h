@@ -3,6 +3,8 @@
 #include "ui/context/context.h"
 
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,12 +21,34 @@ public:
     [[nodiscard]] virtual std::pair<float, float> size_in_ems() const { return {26.0F, 22.0F}; }
     /// Inside the panel's window. An exception ends this panel's frame with a message, not the program.
     virtual void draw(UiContext& ctx) = 0;
+    /// Its kind: the title of the first panel of that kind.
+    [[nodiscard]] virtual std::string_view kind() const { return title(); }
+    /// Puts the panel's own view into `views` and keeps what was there; once more, and all is as before. Nothing for the first panel
+    /// of a kind, whose view is the context's.
+    virtual void exchange_view(Views& views) { static_cast<void>(views); }
     /// When a new recording arrives (run started, rewound, opened): drop what was cached of the old one.
     virtual void recording_changed(UiContext&) {}
 };
 
-/// All panels, in menu order.
+/// A kind of panel.
+struct PanelKind {
+    std::string_view title;
+    std::unique_ptr<Panel> (*make)() = nullptr;
+    void (*swap_views)(Views& a, Views& b) =
+        nullptr; ///< of this kind alone; null: it has no view, so one panel of it is enough
+};
+/// In menu order.
+[[nodiscard]] std::span<const PanelKind> panel_kinds();
+/// The first panel of each kind, in menu order.
 [[nodiscard]] std::vector<std::unique_ptr<Panel>> make_panels();
+
+inline constexpr int most_of_a_kind = 3;
+/// "Signals 2".
+[[nodiscard]] std::string title_of_another(const PanelKind& kind, int number);
+/// A further panel of a kind, with a view of its own beside those that the others have; null where the title is none of those (an unknown
+/// kind, a kind without views, a number beyond 2 .. most_of_a_kind).
+/// \param view  what it shows at first
+[[nodiscard]] std::unique_ptr<Panel> make_another(std::string_view title, const Views& view);
 
 // One factory per panel, each implemented in its own file.
 [[nodiscard]] std::unique_ptr<Panel> make_text_panel();

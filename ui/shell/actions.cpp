@@ -228,8 +228,7 @@ std::vector<Action> course_actions(ShellState& state) {
          [&state](UiContext& ctx) {
              if (!ctx.drafts.cache_waits(CacheOwner::teacher) &&
                  !ctx.drafts.cache_waits(CacheOwner::student)) {
-                 state.panel_open["Policy"] = true; // there it is chosen
-                 state.focus_panel = "Policy";
+                 state.open_panel("Policy"); // there it is chosen
                  return;
              }
              state.wanted_running = std::nullopt;
@@ -291,8 +290,7 @@ std::vector<Action> selection_actions(ShellState& state) {
                     ImGuiMod_Ctrl | ImGuiKey_F,
                     [&state](UiContext& ctx) {
                         ctx.find_in_text = true;
-                        state.panel_open["Text"] = true;
-                        state.focus_panel = "Text";
+                        state.open_panel("Text");
                     },
                     why_no_steps});
     list.push_back({"select.live", "View", "Newest step", "Drops the selection: panels show the newest step.",
@@ -329,12 +327,12 @@ std::vector<Action> selection_actions(ShellState& state) {
 
 std::vector<Action> edit_actions(ShellState&) {
     std::vector<Action> list;
-    list.push_back({"edit.undo", "Edit", "Undo", "Takes the last parameter change back.",
-                    ImGuiMod_Ctrl | ImGuiKey_Z, [](UiContext& ctx) { ctx.drafts.undo(ctx.engine); },
-                    unless([](const UiContext& ctx) { return ctx.drafts.can_undo(); },
-                           "No parameter has been changed")});
     list.push_back(
-        {"edit.redo", "Edit", "Redo", "Makes the parameter change again that was taken back.",
+        {"edit.undo", "Edit", "Undo", "Takes the last change back: of a parameter, or of what a panel shows.",
+         ImGuiMod_Ctrl | ImGuiKey_Z, [](UiContext& ctx) { ctx.drafts.undo(ctx.engine); },
+         unless([](const UiContext& ctx) { return ctx.drafts.can_undo(); }, "Nothing has been changed")});
+    list.push_back(
+        {"edit.redo", "Edit", "Redo", "Makes the change again that was taken back.",
          ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_Z, [](UiContext& ctx) { ctx.drafts.redo(ctx.engine); },
          unless([](const UiContext& ctx) { return ctx.drafts.can_redo(); }, "Nothing has been taken back")});
     return list;

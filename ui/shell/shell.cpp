@@ -86,6 +86,8 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
 
     state.actions = make_actions(state);
     state.panels = make_panels();
+    for (const auto& [title, views] : state.settings.more_panels)
+        state.add_another(title, views);
     state.wanted_theme = state.settings.theme;
     state.wanted_layout = state.settings.layout;
     state.wanted_layout_bundled = !state.options.restore_user_layout;
@@ -139,8 +141,7 @@ void Shell::open_trace(const std::filesystem::path& path) {
 }
 
 void Shell::show_panel(const std::string& title) {
-    m_impl->state.panel_open[title] = true;
-    m_impl->state.focus_panel = title;
+    m_impl->state.open_panel(title);
 }
 
 void Shell::add_panel(std::unique_ptr<Panel> panel) {
@@ -229,18 +230,25 @@ void Shell::Impl::draw_panels() {
                               bare ? IM_COL32_BLACK_TRANS : ImGui::GetColorU32(ImGuiCol_WindowBg));
         ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize,
                             bare ? 0.0F : 1.0F); // floating ones lie on the same colour
-        const bool visible = ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse);
+        bool open =
+            true; // the first of a kind is closed in the menu, so that a slip of the mouse loses no panel
+        const bool visible = ImGui::Begin(title.c_str(), panel->title() == panel->kind() ? nullptr : &open,
+                                          ImGuiWindowFlags_NoCollapse);
         ImGui::PopStyleVar();
         ImGui::PopStyleColor();
         const bool covered = !enlarged.empty();
         enlarge_by_tab(title);
         tab_menu(title);
-        if (ImGui::IsWindowFocused(ImGuiFocusedFlags_ChildWindows)) state.used_panel = title;
+        if (ImGui::IsWindowFocused(ImGuiFocusedFlags_ChildWindows)) {
+            state.used_panel = title;
+            state.used_of_kind[std::string(panel->kind())] = title;
+        }
         if (visible) {
             state.drawn_panels.push_back(title);
             if (!covered) draw_panel(*panel);
         }
         ImGui::End();
+        if (!open) state.panel_open[title] = false;
     }
     if (std::exchange(state.enlarge_used, false)) {
         enlarged = enlarged.empty() ? state.used_panel : std::string();
@@ -272,13 +280,20 @@ void Shell::draw() {
     impl.play_back();
     impl.count_times();
 
-    if (!state.ctx.present_mode) draw_menu_bar(state);
-    float y = ImGui::GetMainViewport()->WorkPos.y;
-    y += draw_run_bar(state, y);
-    impl.draw_dock_space(y + 1);
+    {
+        const ViewsInUse in_use(state);
+        if (!state.ctx.present_mode) draw_menu_bar(state);
+        float y = ImGui::GetMainViewport()->WorkPos.y;
+        y += draw_run_bar(state, y);
+        impl.draw_dock_space(y + 1);
+    }
     impl.draw_panels();
     keep_tips_off_dialog(state.dialog.get());
-    draw_dialog(state);
+    {
+        const ViewsInUse in_use(state);
+        draw_dialog(state);
+    }
+    impl.view_undo.watch(state);
     draw_hint_card(state);
     draw_toasts(state);
     impl.autosave();

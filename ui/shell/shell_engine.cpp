@@ -70,6 +70,7 @@ void Shell::Impl::begin_recording() {
     last_recording = ctx.recording;
     for (const auto& panel : state.panels)
         state.guarded([&] { panel->recording_changed(ctx); });
+    view_undo.accept(state);
 }
 
 /// The selected step moves on by itself.

@@ -3,6 +3,7 @@
 // Shared by the files of the shell.
 #include "ui/panels/panel.h"
 #include "ui/shell/shell.h"
+#include "ui/shell/view_undo.h"
 #include "ui/state/layout.h"
 #include "ui/state/shell_state.h"
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +29,8 @@ struct Shell::Impl {
     void use_theme(const std::string& name);
     void refit_layout();
     void use_layout(const std::string& name, bool bundled);
-    [[nodiscard]] Layout layout_to_use(const std::string& name, bool bundled) const;
+    [[nodiscard]] std::optional<Arrangement> own_arrangement(const std::string& name);
+    void make_wanted_panel();
     [[nodiscard]] std::string next_to_front();
     void draw_dock_space(float y);
     void tab_menu(const std::string& title);
@@ -54,6 +57,7 @@ struct Shell::Impl {
     void autosave();
 
     ShellState state;
+    ViewUndo view_undo;
     std::shared_ptr<const Recording> last_recording;
     std::string last_trace_error;
     uint64_t last_errors = 0; ///< refused commands that have been told
@@ -68,9 +72,9 @@ struct Shell::Impl {
     std::string enlarged;   ///< title of the panel that covers the others; "" = none
     bool enlarged_now = false;
     ImVec2 dock_pos, dock_size;
-    Layout original;        ///< the bundled layout, with the tabs in front that were chosen since
-    Layout fitted;          ///< the bundled layout as it was fitted when the present one was put up
-    float fitted_scale = 0; ///< of the text then
+    Place original;         ///< the bundled layout, with the tabs in front that were chosen since
+    Place fitted_places;    ///< the bundled layout as it was fitted when the present one was put up
+    float fitted_scale = 0; ///< of the text then; 0 before the first layout
     ImVec2 fitted_size;     ///< of the window then
     ImVec2 seen_size;       ///< of the window in the last frame
     double size_since = 0;  ///< it has had it (ImGui time)

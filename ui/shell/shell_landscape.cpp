@@ -61,8 +61,7 @@ std::vector<Action> make_landscape_actions(ShellState& state) {
          "Works out what every possible refresh is worth on the run's text; the panel Landscape shows it.", 0,
          [&state](UiContext& ctx) {
              ctx.engine.send(command::ComputeLandscape{});
-             state.panel_open["Landscape"] = true;
-             state.focus_panel = "Landscape";
+             state.open_panel("Landscape");
          },
          [](const UiContext& ctx) {
              return why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());

@@ -3,6 +3,7 @@
 #include "ui/context/style.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
+#include "ui/shell/dock_places.h"
 #include "ui/shell/shell_impl.h"
 #include "ui/state/dialog.h"
 #include "ui/state/layout.h"
@@ -10,11 +11,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace refreshlab::ui {
 namespace {
 
-// Fixed, so that the layouts in assets/layouts can name it.
+// Fixed, because arrangements that were saved name it.
 constexpr ImGuiID dock_root = 0x52460001;
 constexpr float present_scale = 1.5F; // larger type for a projector
 constexpr float bars_height_em = 4;   // of menu and run bar above the docked panels
@@ -34,7 +36,7 @@ void Shell::Impl::refit_layout() {
     const double now = ImGui::GetTime();
     if (!same(size, seen_size)) size_since = now;
     seen_size = size;
-    if (fitted.ini.empty() || !state.wanted_layout.empty()) return;
+    if (fitted_scale == 0 || !state.wanted_layout.empty()) return;
     if (scale == fitted_scale) {
         if (same(size, fitted_size)) return;
         // Not in every frame of a drag at the window's border, and not while somebody types: the keyboard would be lost.
@@ -46,17 +48,41 @@ void Shell::Impl::refit_layout() {
     }
     fitted_scale = scale;
     fitted_size = size;
+    const std::vector<std::string> laid_out = panels_of(fitted_places);
     const bool same_panels = std::ranges::all_of(state.panel_open, [&](const auto& panel) {
-        return panel.second ==
-               (std::ranges::find(fitted.open_panels, panel.first) != fitted.open_panels.end());
+        return panel.second == (std::ranges::find(laid_out, panel.first) != laid_out.end());
     });
-    if (!same_panels || !same_arrangement(ImGui::SaveIniSettingsToMemory(), fitted.ini)) return;
+    if (!same_panels) return;
+    const auto docked = docked_places(dock_root, state.panel_titles());
+    if (!docked || !same_places(*docked, fitted_places)) return;
     state.wanted_layout = state.settings.layout;
     state.wanted_layout_bundled = true;
     refitting = true;
 }
 
+/// Another panel of a kind, to the right of the one whose view it begins with. A closed one is taken before a new one is made.
+void Shell::Impl::make_wanted_panel() {
+    const std::string beside_title = std::exchange(state.wanted_another, {});
+    Panel* const first = state.find_panel(beside_title);
+    if (first == nullptr) return;
+    Views views = state.ctx.views;
+    first->exchange_view(views);
+    const Views wanted = views;
+    first->exchange_view(views);
+    const auto kind = std::ranges::find(panel_kinds(), first->kind(), &PanelKind::title);
+    for (int number = 2; number <= most_of_a_kind; ++number) {
+        const std::string title = title_of_another(*kind, number);
+        if (state.panel_open[title]) continue;
+        std::erase_if(state.panels, [&](const auto& panel) { return panel->title() == title; });
+        state.add_another(title, wanted);
+        state.open_panel(title);
+        dock_beside(title, beside_title);
+        return;
+    }
+}
+
 void Shell::Impl::apply_wishes() {
+    make_wanted_panel();
     refit_layout();
     // A layout is fitted to the window, whose size is known from the first frame on.
     if (!state.wanted_layout.empty() && ImGui::GetMainViewport()->Size.x > 0) {
@@ -86,17 +112,21 @@ void Shell::Impl::use_theme(const std::string& name) {
     }
 }
 
-/// The person's own arrangement of it, where there is one and it is asked for; else the bundled one, fitted.
-Layout Shell::Impl::layout_to_use(const std::string& name, bool bundled) const {
-    if (bundled) return fitted;
+/// The person's own arrangement of a layout, where there is one.
+std::optional<Arrangement> Shell::Impl::own_arrangement(const std::string& name) {
     const auto mine = state.arrangements.find(name);
-    if (mine != state.arrangements.end()) return parse_layout(mine->second);
+    if (mine != state.arrangements.end()) return parse_arrangement(mine->second);
     const auto folder = state.ctx.host.user_folder();
     std::error_code error;
-    if (state.options.restore_user_layout && !folder.empty() &&
-        std::filesystem::exists(user_layout(folder, name), error))
-        return read_layout(user_layout(folder, name));
-    return fitted;
+    if (!state.options.restore_user_layout || folder.empty() ||
+        !std::filesystem::exists(arrangement_file(folder, name), error))
+        return std::nullopt;
+    try {
+        return read_arrangement(arrangement_file(folder, name));
+    } catch (const Error& e) { // the bundled layout is there
+        state.say(Toasts::Level::warning, e.what());
+        return std::nullopt;
+    }
 }
 
 void Shell::Impl::use_layout(const std::string& name, bool bundled) {
@@ -107,21 +137,26 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
         if (!first && !bundled) state.store_layout();
         const ImGuiViewport& view = *ImGui::GetMainViewport();
         const float em = ImGui::GetStyle().FontSizeBase * scale_of(wanted);
-        if (std::exchange(refitting, false))
-            original = keep_front(original, state.drawn_panels);
-        else
-            original = read_layout(bundled_layout(state.ctx.host.assets(), wanted));
-        fitted = fit_layout(original, view.Size.x, view.Size.y - em * bars_height_em, em);
+        const ImVec2 room(view.Size.x, view.Size.y - em * bars_height_em);
+        original = std::exchange(refitting, false) ? keep_front(std::move(original), state.drawn_panels)
+                                                   : bundled_layout(wanted);
+        fitted_places = fitted(original, room.x, room.y, em);
         fitted_scale = scale_of(wanted);
         fitted_size = view.Size;
-        const Layout layout = layout_to_use(wanted, bundled);
-        for (const auto& panel : state.panels)
-            state.panel_open[std::string(panel->title())] =
-                std::ranges::find(layout.open_panels, panel->title()) != layout.open_panels.end();
-        ImGui::LoadIniSettingsFromMemory(layout.ini.data(), layout.ini.size());
+        const std::vector<std::string> titles = state.panel_titles();
+        std::vector<std::string> open = panels_of(fitted_places);
+        state.front_panels = fronts_of(fitted_places);
+        if (const auto own = bundled ? std::nullopt : own_arrangement(wanted)) {
+            open = own->open_panels;
+            state.front_panels = own->front_panels;
+            ImGui::LoadIniSettingsFromMemory(own->ini.data(), own->ini.size());
+        } else {
+            put_up(dock_root, fitted_places, room, titles);
+        }
+        for (const std::string& title : titles)
+            state.panel_open[title] = std::ranges::find(open, title) != open.end();
         // Dear ImGui keeps the tab of a window that had the focus, whatever the layout says: they are brought to the
         // front by hand.
-        state.front_panels = layout.front_panels;
         state.frames_to_front =
             5; // windows move to their docks over the first frames, and all are drawn meanwhile
         state.settings.layout = wanted;
@@ -178,7 +213,7 @@ void Shell::Impl::tab_menu(const std::string& title) {
         ImGui::OpenPopup("##tab");
     }
     if (!ImGui::BeginPopup("##tab")) return;
-    for (const char* id : {"view.enlarge", "export.figure", "export.picture"}) {
+    for (const char* id : {"view.another", "view.enlarge", "export.figure", "export.picture"}) {
         const Action* action = state.find_action(id);
         if (action == nullptr) continue;
         const bool enabled = action->enabled(state.ctx);

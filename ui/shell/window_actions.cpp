@@ -1,14 +1,35 @@
 // What changes the window itself, and what helps.
 #include "ui/dialogs/dialogs.h"
+#include "ui/panels/panel.h"
 #include "ui/shell/parts.h"
 #include "ui/state/dialog.h"
 #include "ui/state/layout.h"
 #include "ui/state/shell_state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
 namespace refreshlab::ui {
+
+namespace {
+
+/// Why there can be no further panel of the kind that was used last; empty where there can.
+std::string why_no_other(const ShellState& state) {
+    const Panel* const used = state.find_panel(state.used_panel);
+    if (used == nullptr) return "No panel was clicked yet";
+    const auto kind = std::ranges::find(panel_kinds(), used->kind(), &PanelKind::title);
+    if (kind == panel_kinds().end() || kind->swap_views == nullptr)
+        return fmt::format("Two panels {} would show the same", used->title());
+    const auto open = std::ranges::count_if(state.panels, [&](const auto& panel) {
+        const auto found = state.panel_open.find(panel->title());
+        return panel->kind() == used->kind() && found != state.panel_open.end() && found->second;
+    });
+    return open < most_of_a_kind ? std::string() : fmt::format("{} of them are open", open);
+}
+
+} // namespace
 
 std::vector<Action> make_window_actions(ShellState& state) {
     std::vector<Action> list;
@@ -55,6 +76,11 @@ std::vector<Action> make_window_actions(ShellState& state) {
                     ImGuiKey_F11, [&state](UiContext&) { state.enlarge_used = true; },
                     unless([&state](const UiContext&) { return !state.used_panel.empty(); },
                            "No panel was clicked yet")});
+    list.push_back(
+        {"view.another", "View", "Another panel like this",
+         "Opens a second panel of the kind that was clicked last beside it, with a view of its own.", 0,
+         [&state](UiContext&) { state.wanted_another = state.used_panel; },
+         [&state](const UiContext&) { return why_no_other(state); }});
     list.push_back({"view.layout.lock",
                     "View/Layout",
                     "Lock layout",

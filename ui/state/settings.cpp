@@ -38,6 +38,9 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "pace", settings.pace);
         read(json, "folders", settings.folders);
         settings.views = views_from_json(json);
+        if (const auto more = json.find("more_panels"); more != json.end())
+            for (const auto& [title, view] : more->items())
+                settings.more_panels[title] = views_from_json(view);
         read(json, "recent_pairs", settings.recent_pairs);
         if (settings.recent_pairs.size() > kept_pairs) settings.recent_pairs.resize(kept_pairs);
         if (!std::isfinite(settings.user_scale)) settings.user_scale = 1.0F;
@@ -69,6 +72,8 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"folders", settings.folders},
                            {"recent_pairs", settings.recent_pairs}};
     add_views(json, settings.views);
+    for (const auto& [title, views] : settings.more_panels)
+        add_views(json["more_panels"][title], views);
     write_file(file_of(folder), json_text(json, 2) + "\n");
 }
 

@@ -24,6 +24,8 @@ struct Settings {
     /// Teacher and student of the last started runs, the newest first.
     std::vector<std::pair<std::string, std::string>> recent_pairs;
     Views views;
+    std::map<std::string, Views, std::less<>>
+        more_panels; ///< further panels of a kind, by title: "Signals 2"
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so

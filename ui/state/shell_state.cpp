@@ -48,6 +48,50 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
 
 ShellState::~ShellState() = default;
 
+Panel* ShellState::find_panel(std::string_view title) const {
+    const auto found =
+        std::ranges::find_if(panels, [&](const auto& panel) { return panel->title() == title; });
+    return found == panels.end() ? nullptr : found->get();
+}
+
+Panel* ShellState::panel_in_use(std::string_view kind) const {
+    const auto used = used_of_kind.find(kind);
+    if (used == used_of_kind.end()) return find_panel(kind);
+    const auto open = panel_open.find(used->second);
+    return find_panel(open != panel_open.end() && open->second ? std::string_view(used->second) : kind);
+}
+
+void ShellState::open_panel(const std::string& title) {
+    panel_open[title] = true;
+    focus_panel = title;
+}
+
+void ShellState::add_another(const std::string& title, const Views& view) {
+    if (find_panel(title) != nullptr) return;
+    auto panel = make_another(title, view);
+    if (!panel) return;
+    auto place = std::ranges::find_if(panels, [&](const auto& p) { return p->kind() == panel->kind(); });
+    while (place != panels.end() && (*place)->kind() == panel->kind() && (*place)->title() < panel->title())
+        ++place;
+    panels.insert(place, std::move(panel));
+}
+
+void ShellState::use_views() {
+    for (const PanelKind& kind : panel_kinds()) {
+        Panel* const panel = panel_in_use(kind.title);
+        if (panel == nullptr || panel->title() == kind.title) continue;
+        panel->exchange_view(ctx.views);
+        m_exchanged.push_back(panel);
+    }
+}
+
+bool ShellState::put_views_back() {
+    const std::vector<Panel*> exchanged = std::exchange(m_exchanged, {});
+    for (Panel* panel : exchanged)
+        panel->exchange_view(ctx.views);
+    return !exchanged.empty();
+}
+
 void ShellState::set_pace(double tokens_per_second) {
     settings.pace = tokens_per_second;
     ctx.engine.send(command::SetPace{tokens_per_second});
@@ -136,33 +180,50 @@ void ShellState::start_job(std::string label, Work work, std::shared_ptr<WorkOut
     jobs.push_back(std::move(job));
 }
 
+std::vector<std::string> ShellState::panel_titles() const {
+    std::vector<std::string> titles;
+    for (const auto& panel : panels)
+        titles.emplace_back(panel->title());
+    return titles;
+}
+
 void ShellState::store_layout() {
-    Layout layout;
+    Arrangement arrangement;
     for (const auto& panel : panels) {
         const auto open = panel_open.find(panel->title());
-        if (open != panel_open.end() && open->second) layout.open_panels.emplace_back(panel->title());
+        if (open != panel_open.end() && open->second) arrangement.open_panels.emplace_back(panel->title());
     }
-    layout.front_panels = drawn_panels;
-    layout.ini = ImGui::SaveIniSettingsToMemory();
-    const std::string text = layout_text(layout);
+    arrangement.front_panels = drawn_panels;
+    arrangement.ini = ImGui::SaveIniSettingsToMemory();
+    const std::string text = arrangement_text(arrangement);
     arrangements[settings.layout] = text;
     const auto folder = ctx.host.user_folder();
     if (!folder.empty() && options.restore_user_layout)
-        write_file(user_layout(folder, settings.layout), text);
+        write_file(arrangement_file(folder, settings.layout), text);
 }
 
 void ShellState::save_all() {
     const auto folder = ctx.host.user_folder();
     if (folder.empty() || !options.restore_user_layout) return; // pictures and tests leave no trace
+    const bool in_use = put_views_back();
     try {
         settings.theme = ctx.theme.name;
         settings.folders = ctx.paths.folders;
         settings.views = ctx.views;
+        settings.more_panels.clear();
+        for (const auto& panel : panels) {
+            if (panel->title() == panel->kind()) continue;
+            Views views; // of its kind alone
+            panel->exchange_view(views);
+            settings.more_panels[std::string(panel->title())] = views;
+            panel->exchange_view(views);
+        }
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {
         say(Toasts::Level::warning, e.what(), false);
     }
+    if (in_use) use_views();
 }
 
 } // namespace refreshlab::ui

@@ -75,9 +75,11 @@ struct ShellState {
     std::string wanted_layout;
     bool wanted_layout_bundled = false; ///< "Reset layout": not the person's own arrangement
     std::map<std::string, std::string, std::less<>> arrangements; ///< layout texts of this session, by layout
-    std::string used_panel;                ///< title of the panel that has the keyboard or had it last
-    bool enlarge_used = false;             ///< wanted: the used panel over the others, or back
-    std::string focus_panel;               ///< title of a panel to bring to the front
+    std::string used_panel; ///< title of the panel that has the keyboard or had it last
+    std::map<std::string, std::string, std::less<>> used_of_kind; ///< the same of each kind of panel, by kind
+    std::string wanted_another; ///< title of a panel beside which one of its kind is wanted, with its view
+    bool enlarge_used = false;  ///< wanted: the used panel over the others, or back
+    std::string focus_panel;    ///< title of a panel to bring to the front
     std::vector<std::string> front_panels; ///< of a layout that was just put up: their tabs are selected soon
     int frames_to_front = 0; ///< until then: tabs must have been drawn before one can be selected
     std::vector<std::string> drawn_panels; ///< in the last frame: open, and in front of their tabs
@@ -119,9 +121,23 @@ struct ShellState {
     double hints_recalled_s = -1; ///< "Show the first hints" was asked for then (ImGui time); -1 = not
     double busy_since_s = -1;     ///< loading or prefilling began (ImGui time)
 
+    /// Null where there is none of that title.
+    [[nodiscard]] Panel* find_panel(std::string_view title) const;
+    /// The panel of that kind that was used last, as long as it is open; else the first.
+    [[nodiscard]] Panel* panel_in_use(std::string_view kind) const;
+    void open_panel(const std::string& title); ///< and brings it to the front
+    /// Panels of a kind beside the first come to stand behind it in the list, in the order of their numbers. Nothing where the title is
+    /// there already or none of a kind with views.
+    void add_another(const std::string& title, const Views& view);
+    /// What menus, keys and dialogs choose or print of a kind is that of the panel in use: until put_views_back() the context has its
+    /// view. See ViewsInUse.
+    void use_views();
+    bool put_views_back(); ///< \return whether any were exchanged
+
     /// From now on, and remembered.
     void set_pace(double tokens_per_second);
     [[nodiscard]] bool running() const; ///< as shown: the wish, or the engine's state
+    [[nodiscard]] std::vector<std::string> panel_titles() const; ///< of all, open or not
     [[nodiscard]] const Action* find_action(std::string_view id) const;
     /// Runs it unless it is disabled; an Error becomes a toast.
     void run(const Action& action);
@@ -143,6 +159,24 @@ struct ShellState {
     /// Stores settings and the present layout; problems become a log line.
     void save_all();
     void store_layout();
+
+private:
+    std::vector<Panel*> m_exchanged; ///< their views stand in the context
+};
+
+/// use_views() for as long as it lives.
+class ViewsInUse {
+public:
+    explicit ViewsInUse(ShellState& state)
+        : m_state(state) {
+        m_state.use_views();
+    }
+    ~ViewsInUse() { m_state.put_views_back(); }
+    ViewsInUse(const ViewsInUse&) = delete;
+    ViewsInUse& operator=(const ViewsInUse&) = delete;
+
+private:
+    ShellState& m_state;
 };
 
 } // namespace refreshlab::ui

@@ -2,9 +2,14 @@
 // window's painting is heard (UiContext::painted) and held against the figure of the window's own request.
 #include "tests/gui/painted.h"
 #include "tests/gui/robot.h"
+#include "ui/base/value_format.h"
+#include "ui/scene/axes/signal_choice.h"
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::gui {
@@ -191,6 +196,90 @@ void distribution_is_printed_as_it_is_painted(Robot& r) {
     go_back(r);
 }
 
+/// Headings of the plots in the order in which they stand.
+std::vector<std::string> headings_on_screen(Robot& r) {
+    const auto title = [](const Signal& signal) { return ui::with_unit(signal.label, signal.unit); };
+    std::vector<std::pair<float, std::string>> plots;
+    for (const Signal& signal : r.ctx().signals()) {
+        const auto plot = r.find("signals/plot/" + std::string(signal.name));
+        if (!plot) continue;
+        std::string words = title(signal);
+        for (const Signal& other : r.ctx().signals())
+            if (const auto right = r.find("signals/right/" + std::string(other.name));
+                right && right->y == plot->y)
+                words += " (left), " + title(other) + " (right)";
+        plots.emplace_back(plot->y, words);
+    }
+    std::ranges::sort(plots);
+    std::vector<std::string> words;
+    for (auto& [y, heading] : plots)
+        words.push_back(std::move(heading));
+    return words;
+}
+
+/// The same of a figure: what reads like one, in the order in which it is drawn.
+std::vector<std::string> headings_on_paper(Robot& r, const RecordedCanvas& paper) {
+    std::vector<std::string> words;
+    for (const auto& text : paper.texts)
+        for (const Signal& signal : r.ctx().signals()) {
+            const std::string title = ui::with_unit(signal.label, signal.unit);
+            const bool legend = std::ranges::any_of(paper.texts, [&](const auto& other) {
+                return other.words.find(title + " (left)") != std::string::npos ||
+                       other.words.find(title + " (right)") != std::string::npos;
+            });
+            if (text.words.starts_with(title + " (left)") || (text.words == title && !legend))
+                words.push_back(text.words);
+        }
+    return words;
+}
+
+/// How high a signal's threshold stands in its plot, 0 .. 1 from below: says what the axis shows.
+double height_on_screen(Robot& r, const std::string& name) {
+    const auto line = r.box("signals/threshold/" + name), plot = r.box("signals/plot/" + name);
+    return static_cast<double>((plot.y + plot.height - line.y - line.height / 2) / plot.height);
+}
+double height_on_paper(const RecordedCanvas& paper, const std::string& name) {
+    const auto lines = paper.lines_of("threshold_" + name);
+    GUI_CHECK(!lines.empty());
+    const auto plot =
+        std::ranges::find_if(paper.frames, [&](const auto& frame) { return frame.group == "plot_" + name; });
+    GUI_CHECK(plot != paper.frames.end());
+    return (plot->rect.bottom() - lines.back().points.back().y) / plot->rect.height;
+}
+
+void signals_are_printed_as_they_are_shown(Robot& r) {
+    RunConfig run = r.config(80);
+    run.capture.attention_entropy = true;
+    r.start(run, 60);
+    show(r, "Signals");
+    ui::SignalPlots& plots = r.ctx().views.signals;
+    const ui::SignalPlots before = plots;
+    const auto compare = [&] {
+        r.frames(3);
+        const RecordedCanvas screen = painted(r), paper = printed(r, "signals");
+        const auto shown = headings_on_screen(r);
+        GUI_CHECK(!shown.empty() && shown == headings_on_paper(r, paper));
+        if (r.find("signals/threshold/entropy_bits") && r.find("signals/plot/entropy_bits"))
+            GUI_CHECK(std::abs(height_on_screen(r, "entropy_bits") - height_on_paper(paper, "entropy_bits")) <
+                      0.02);
+        return std::pair(screen, paper);
+    };
+    for (const char* list : {"entropy_bits", "kl_nats,entropy_bits,logprob", "entropy_bits+top1_prob",
+                             "logprob+entropy_bits,top1_surprisal_bits"})
+        for (const ui::AxisScale scale : ui::axis_scales) {
+            plots = ui::parse_plots(list, "a test");
+            plots.choose("entropy_bits").scale = scale;
+            compare();
+        }
+    // Layers: all of them as the same cells, one as the same numbers.
+    plots = ui::parse_plots("attention_entropy_bits.strip,entropy_bits", "a test");
+    const auto [screen, paper] = compare();
+    GUI_CHECK(same_cells(screen, paper, "strip"));
+    plots = before;
+    r.frames(2);
+    go_back(r);
+}
+
 } // namespace
 
 std::vector<Case> painted_cases() {
@@ -200,6 +289,7 @@ std::vector<Case> painted_cases() {
         {"figure", "TX5 EX2 rejected drafts are struck out on request",
          rejected_drafts_are_printed_as_they_are_painted},
         {"figure", "EX2 EX4 attention is printed as it is painted", attention_is_printed_as_it_is_painted},
+        {"figure", "EX2 EX4 signals are printed as they are shown", signals_are_printed_as_they_are_shown},
         {"figure", "EX2 EX4 distributions are printed as they are painted",
          distribution_is_printed_as_it_is_painted},
     };

@@ -299,8 +299,11 @@ void logarithmic_axes(Robot& r) {
     choose_axis(r, "Symlog y axis");
     GUI_CHECK(r.ctx().views.signals.of("entropy_bits").scale == ui::AxisScale::symlog);
     GUI_CHECK(r.find(line_mark)); // here it has one
+    r.act("edit.undo");           // what was done last: the axis
+    GUI_CHECK(r.ctx().views.signals.of("entropy_bits").scale == ui::AxisScale::log);
     r.act("edit.undo");
     GUI_CHECK(r.until([&] { return applied_threshold(r) == 4.0; }));
+    choose_axis(r, "Symlog y axis");
     r.frames(3);
     GUI_CHECK(share() > linear_share);
     // Hover reads the recorded value, whatever the axis makes of it.

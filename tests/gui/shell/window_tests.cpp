@@ -1,6 +1,13 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/axes/signal_choice.h"
 #include "ui/state/shell_state.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 namespace refreshlab::gui {
 
@@ -294,12 +301,154 @@ void the_run_bar_is_reachable(Robot& r) {
     GUI_CHECK(r.find("runbar/rewind") && r.find("runbar/step_n"));
 }
 
+/// Chooses a line of the palette by its id.
+void choose(Robot& r, const char* id) {
+    r.act("help.palette");
+    r.te->SetRef(r.te->WindowInfo("//Find a command/hits").Window);
+    r.te->ItemClick((std::string("###") + id).c_str());
+    r.te->SetRef("");
+    r.frames(3);
+}
+
+std::string undo_words(Robot& r) {
+    return r.ctx().drafts.undo_label();
+}
+
+void two_panels_of_a_kind(Robot& r) {
+    r.start(r.config(), 40);
+    r.te->WindowFocus("//Policy");
+    r.frames(2);
+    GUI_CHECK(r.action("view.another").reason(r.ctx()) == "Two panels Policy would show the same");
+    r.te->WindowFocus("//Signals");
+    r.frames(2);
+    const auto alone = r.box("panel/Signals");
+    r.act("view.another");
+    GUI_CHECK(r.until([&] { return r.find("panel/Signals 2").has_value(); }, 30));
+    r.frames(5);
+    const auto left = r.box("panel/Signals"), right = r.box("panel/Signals 2");
+    GUI_CHECK(right.x >= left.x + left.width && right.y == left.y && right.height == left.height);
+    GUI_CHECK(std::abs(left.width - right.width) < 0.1F * alone.width &&
+              left.width + right.width > 0.95F * alone.width);
+    GUI_CHECK(r.find("signals/plot/entropy_bits") && r.find("2/signals/plot/entropy_bits"));
+
+    // The palette chooses for the one that was used last, and only for that.
+    r.te->WindowFocus("//Signals 2");
+    choose(r, "plot.entropy_bits");
+    GUI_CHECK(r.find("signals/plot/entropy_bits") && !r.find("2/signals/plot/entropy_bits"));
+    GUI_CHECK(undo_words(r) == "Signals 2: hide Entropy");
+    r.te->WindowFocus("//Signals");
+    choose(r, "plot.top1_prob");
+    GUI_CHECK(r.find("signals/plot/top1_prob") && !r.find("2/signals/plot/top1_prob"));
+    GUI_CHECK(
+        r.ctx().views.signals.of("entropy_bits").shown); // the context is the first one's between frames
+
+    // Undo goes back in the order of the changes, whatever panel has the keyboard.
+    r.act("edit.undo");
+    r.frames(3);
+    GUI_CHECK(!r.find("signals/plot/top1_prob") && !r.find("2/signals/plot/entropy_bits"));
+    r.act("edit.undo");
+    r.frames(3);
+    GUI_CHECK(r.find("2/signals/plot/entropy_bits"));
+    r.act("edit.redo");
+    r.frames(3);
+    GUI_CHECK(!r.find("2/signals/plot/entropy_bits") && r.find("signals/plot/entropy_bits"));
+
+    // A line dragged in the second one is the same threshold in the first.
+    choose(r, "plot.entropy_bits"); // of the first, which was used last: gone there
+    r.te->WindowFocus("//Signals 2");
+    choose(r, "plot.entropy_bits");
+    GUI_CHECK(!r.find("signals/plot/entropy_bits") && r.find("2/signals/threshold/entropy_bits"));
+    const double before = *r.ctx().drafts.number("entropy.threshold");
+    const auto line = r.box("2/signals/threshold/entropy_bits");
+    r.move(line.x + line.width / 2, line.y + line.height / 2);
+    r.drag_by(0, -15, 4);
+    r.te->MouseUp(0);
+    r.frames(2);
+    GUI_CHECK(*r.ctx().drafts.number("entropy.threshold") > before);
+
+    // What is exported is what the panel in use shows.
+    r.act("export.figure");
+    r.frames(2);
+    GUI_CHECK(r.dialog_open("Export figure") && r.shows("Signals over steps"));
+    const auto path = r.scratch("second.svg");
+    std::filesystem::remove(path);
+    r.te->ItemInputValue("//Export figure/##path", path.string().c_str());
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Export figure"); }, 2000));
+    std::ifstream svg(path);
+    const std::string text((std::istreambuf_iterator<char>(svg)), {});
+    GUI_CHECK(text.find("Entropy") != std::string::npos); // which the first one does not show
+
+    // A third, and no fourth; the layout's own places have one.
+    r.te->WindowFocus("//Signals 2");
+    r.act("view.another");
+    GUI_CHECK(r.until([&] { return r.find("panel/Signals 3").has_value(); }, 30));
+    r.frames(3);
+    GUI_CHECK(r.find("3/signals/plot/entropy_bits").has_value());
+    GUI_CHECK(r.action("view.another").reason(r.ctx()) == "3 of them are open");
+    r.te->WindowClose("//Signals 3");
+    r.frames(5);
+    GUI_CHECK(!r.find("panel/Signals 3") && r.find("panel/Signals 2"));
+    r.act("view.layout.reset");
+    r.frames(5);
+    GUI_CHECK(!r.find("panel/Signals 2") && !r.find("panel/Signals 3"));
+    GUI_CHECK(std::abs(r.box("panel/Signals").width - alone.width) <= 1);
+    r.ctx().views.signals = ui::first_signal_plots();
+    // One of another kind shows another thing beside its first.
+    r.te->WindowFocus("//Text");
+    r.frames(2);
+    r.act("view.another");
+    GUI_CHECK(r.until([&] { return r.find("panel/Text 2").has_value(); }, 30));
+    r.frames(5);
+    GUI_CHECK(r.find("2/text/token/5") && r.find("text/token/5"));
+    r.click(r.box("2/text/token/5")); // what is selected is selected everywhere
+    GUI_CHECK(r.ctx().selection.step == 4);
+    r.act("view.layout.reset");
+    r.frames(3);
+}
+
+void a_choice_is_taken_back(Robot& r) {
+    r.start(r.config(), 30);
+    r.ctx().views = {};
+    r.frames(3);
+    // Where several controls change at once, one entry; a drag of a parameter keeps its place among them.
+    r.ctx().views.cache.log = true;
+    r.frames(2);
+    GUI_CHECK(undo_words(r) == "Cache: logarithmic");
+    r.ctx().drafts.edit(r.engine(), "entropy.threshold", "5");
+    r.ctx().views.text.coloured_by = "kl_nats";
+    r.ctx().views.text.origins = true;
+    r.frames(2);
+    GUI_CHECK(undo_words(r) == "Text: colours, ...");
+    r.act("edit.undo");
+    GUI_CHECK(r.ctx().views.text.coloured_by == "entropy_bits" && !r.ctx().views.text.origins);
+    GUI_CHECK(r.ctx().views.cache.log);
+    GUI_CHECK(undo_words(r).starts_with("Entropy threshold"));
+    r.act("edit.undo");
+    GUI_CHECK(*r.ctx().drafts.number("entropy.threshold") == 6);
+    r.act("edit.undo");
+    GUI_CHECK(!r.ctx().views.cache.log);
+    for (int i = 0; i < 3; ++i)
+        r.act("edit.redo");
+    GUI_CHECK(r.ctx().views.cache.log && r.ctx().views.text.origins &&
+              *r.ctx().drafts.number("entropy.threshold") == 5);
+    GUI_CHECK(!r.enabled("edit.redo"));
+    // What a panel sets by itself is nothing to take back.
+    r.ctx().views.cache.top = 0.25;
+    r.frames(2);
+    GUI_CHECK(undo_words(r) == "Text: colours, ...");
+    r.ctx().views = {};
+    r.frames(2);
+}
+
 } // namespace
 
 std::vector<Case> window_cases() {
     return {
         {"window", "WN2 themes change every colour and back", themes},
         {"window", "WN1 layouts, closed panels, reset, lock", layouts},
+        {"window", "WN8 two panels of a kind show each its own", two_panels_of_a_kind},
+        {"window", "WN9 what a person has chosen to see is taken back like a parameter",
+         a_choice_is_taken_back},
         {"window", "WN1 a panel that floats has a ground and an edge", a_floating_panel},
         {"window", "WN3 the user's scale", user_scale},
         {"window", "WN1 a window of another size has its layout fitted once it rests",

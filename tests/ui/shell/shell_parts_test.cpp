@@ -143,6 +143,9 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
         .signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
     const StoredLandscapeView landscape{"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
     settings.views.landscape = landscape_view(landscape);
+    Views second;
+    second.signals = parse_plots("kl_nats", "a test");
+    settings.more_panels = {{"Signals 2", second}};
     settings.pace = 0; // as fast as it goes
     store_settings(folder.path, settings);
     std::string problem;
@@ -170,6 +173,8 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK((view.shows(StairsOf::run) && !view.shows(StairsOf::blind)));
     CHECK(stored(view) == landscape);
     CHECK(back.pace == 0);
+    REQUIRE(back.more_panels.size() == 1);
+    CHECK(shown_signals(back.more_panels.at("Signals 2").signals) == std::vector<std::string>{"kl_nats"});
     // A file that says nothing of views has the usual ones.
     write_file(folder.path / "settings.json", "{\"theme\": \"light\"}");
     CHECK(load_settings(folder.path, problem).views == Views{});
@@ -233,236 +238,19 @@ TEST_CASE("the scale walks from 75 to 300 percent and back", "[ui]") {
     CHECK(next_scale(min_user_scale, false) == min_user_scale);
 }
 
-TEST_CASE("every bundled layout opens known panels and docks each of them", "[ui]") {
-    for (const std::string& name : layout_names()) {
-        CAPTURE(name);
-        const Layout layout = read_layout(bundled_layout(assets, name));
-        CHECK(layout.open_panels.size() >= 2);
-        for (const std::string& panel : layout.open_panels) {
-            CAPTURE(panel);
-            CHECK_THAT(layout.ini, ContainsSubstring("[Window][" + panel + "]"));
-        }
-        CHECK_THAT(layout.ini, ContainsSubstring("DockSpace"));
-        CHECK_THAT(layout.ini, !ContainsSubstring("RefreshLab"));
-        const Layout again = parse_layout(layout_text(layout));
-        CHECK(again.open_panels == layout.open_panels);
-        CHECK(again.front_panels == layout.front_panels);
-        CHECK_THAT(again.ini, ContainsSubstring(layout.ini));
-        // One panel of each group of tabs is in front, and it is open.
-        std::map<std::string, int> in_front;
-        for (const std::string& panel : layout.open_panels) {
-            const size_t window = layout.ini.find("[Window][" + panel + "]");
-            const size_t dock = layout.ini.find("DockId=", window);
-            REQUIRE(dock != std::string::npos);
-            const std::string node = layout.ini.substr(dock, layout.ini.find(',', dock) - dock);
-            in_front[node] += std::ranges::count(layout.front_panels, panel) > 0 ? 1 : 0;
-        }
-        for (const auto& [node, count] : in_front) {
-            CAPTURE(node);
-            CHECK(count == 1);
-        }
-        for (const std::string& panel : layout.front_panels)
-            CHECK(std::ranges::count(layout.open_panels, panel) == 1);
-    }
-    CHECK_THROWS_AS(read_layout(bundled_layout(assets, "no such layout")), Error);
-}
-
-namespace {
-
-/// What a layout is about: never behind another panel.
-std::string subject_of(const std::string& layout) {
-    return layout == "Landscape" ? "Landscape" : "Signals";
-}
-
-/// Size of each docked panel, pixels, as fit_layout wrote it: by the SizeRef of the node that its window names.
-std::map<std::string, std::pair<float, float>> fitted_sizes(const Layout& layout, const std::string& ini) {
-    std::map<std::string, std::pair<float, float>> sizes;
-    for (const std::string& panel : layout.open_panels) {
-        const size_t window = ini.find("[Window][" + panel + "]"), dock = ini.find("DockId=", window);
-        const std::string id = ini.substr(dock + 7, ini.find(',', dock) - dock - 7);
-        const size_t node = ini.find(" ID=" + id + " "), size = ini.find("SizeRef=", node);
-        REQUIRE(size != std::string::npos);
-        float x = 0, y = 0;
-        REQUIRE(std::sscanf(ini.c_str() + size, "SizeRef=%f,%f", &x, &y) == 2);
-        sizes[panel] = {x, y};
-    }
-    return sizes;
-}
-
-} // namespace
-
-TEST_CASE(
-    "a bundled layout keeps its shares where there is room, and its panels readable where there is little",
-    "[ui][WN1]") {
-    for (const std::string& name : layout_names()) {
-        CAPTURE(name);
-        const Layout layout = read_layout(bundled_layout(assets, name));
-        // At the size it was drawn for nothing moves by more than rounding.
-        const auto drawn = fitted_sizes(layout, layout.ini);
-        const bool bars = layout.ini.find("Size=1600,924") != std::string::npos;
-        for (const auto& [panel, size] :
-             fitted_sizes(layout, fit_layout(layout, 1600, bars ? 924 : 950, 15).ini)) {
-            CAPTURE(panel);
-            CHECK(std::abs(size.first - drawn.at(panel).first) <= 2);
-            CHECK(std::abs(size.second - drawn.at(panel).second) <= 2);
-        }
-        for (const auto& [width, height, em] :
-             {std::tuple{900.0F, 540.0F, 15.0F}, std::tuple{1280.0F, 740.0F, 15.0F},
-              std::tuple{3840.0F, 2100.0F, 15.0F}, std::tuple{1280.0F, 710.0F, 22.5F},
-              std::tuple{640.0F, 300.0F, 30.0F}}) {
-            CAPTURE(width, height, em);
-            const Layout fitted = fit_layout(layout, width, height, em);
-            // What the layout is about is never behind another panel.
-            CHECK(std::ranges::count(fitted.front_panels, name == "Landscape" ? "Landscape" : "Signals") ==
-                  1);
-            const auto sizes = fitted_sizes(layout, fitted.ini);
-            for (const auto& [panel, size] : sizes) {
-                CAPTURE(panel);
-                CHECK(size.first >= 1);
-                CHECK(size.second >= 1);
-                CHECK(size.first <= width);
-                CHECK(size.second <= height);
-            }
-            if (sizes.contains("Policy") && width >= em * 60) {
-                CHECK(sizes.at("Policy").first >= 17 * em - 1);
-                CHECK(sizes.at("Policy").first <= 30 * em + 1);
-                CHECK(sizes.at("Timeline").second >= 5 * em - 1);
-                CHECK(sizes.at("Timeline").second <= 8 * em + 1);
-                // Side by side they fill the width.
-                CHECK(std::abs(sizes.at("Timeline").first - width) <= 1);
-            }
-        }
-    }
-    for (const std::string& odd : {std::string("no docking here\n"),
-                                   std::string("[Docking][Data]\nDockNode ID=0x1 Parent=0x9 SizeRef=1,2\n")})
-        CHECK(fit_layout({{"Text"}, {"Text"}, odd}, 900, 600, 15).ini == odd);
-}
-
-namespace {
-
-/// Panels by the dock node that their windows name, in the order of their tabs.
-std::map<std::string, std::vector<std::string>> places_of(const Layout& layout) {
-    std::map<std::string, std::map<int, std::string>> tabs;
-    for (const std::string& panel : layout.open_panels) {
-        const size_t window = layout.ini.find("[Window][" + panel + "]"),
-                     dock = layout.ini.find("DockId=", window), comma = layout.ini.find(',', dock);
-        const std::string id = layout.ini.substr(dock + 7, comma - dock - 7);
-        CHECK(layout.ini.find(" ID=" + id + " ") != std::string::npos); // a place that there is
-        CHECK(tabs[id].emplace(std::stoi(layout.ini.substr(comma + 1)), panel).second);
-    }
-    std::map<std::string, std::vector<std::string>> places;
-    for (const auto& [id, panels] : tabs)
-        for (const auto& [tab, panel] : panels) {
-            CHECK(tab == static_cast<int>(places[id].size()));
-            places[id].push_back(panel);
-        }
-    return places;
-}
-
-} // namespace
-
-TEST_CASE("where there is no room for all, panels share a place instead of being cut", "[ui][WN1]") {
-    const Layout explore = read_layout(bundled_layout(assets, "Explore"));
-    // With room they all stay where they are.
-    CHECK(places_of(fit_layout(explore, 1280, 710, 15)) == places_of(explore));
-    CHECK(fit_layout(explore, 1280, 710, 15).front_panels == explore.front_panels);
-    // Least widths and heights in ems, as on the panels themselves at any scale.
-    const std::map<std::string, std::pair<float, float>> least = {
-        {"Text", {15, 10}},  {"Signals", {26, 17}},     {"Policy", {17, 10}}, {"Attention", {17, 12}},
-        {"Cache", {13, 12}}, {"Performance", {11, 10}}, {"Timeline", {20, 5}}};
-    int shared = 0;
-    for (const std::string& name : layout_names()) {
-        const Layout layout = read_layout(bundled_layout(assets, name));
-        for (const float em : {15.0F, 22.5F, 30.0F, 37.5F, 45.0F})
-            for (const auto& [width, height] : {std::pair{1280.0F, 800.0F}, std::pair{1600.0F, 1000.0F},
-                                                std::pair{1920.0F, 1080.0F}, std::pair{1280.0F, 2000.0F}}) {
-                CAPTURE(name, em, width, height);
-                const Layout fitted = fit_layout(layout, width, height - 5 * em, em);
-                CHECK(fitted.open_panels == layout.open_panels);
-                const auto sizes = fitted_sizes(fitted, fitted.ini);
-                // One in front of each place that had one; what the layout is about always, wherever it is.
-                const auto places = places_of(fitted);
-                shared += places.size() < places_of(layout).size() ? 1 : 0;
-                for (const auto& [id, panels] : places) {
-                    const auto in_front = std::ranges::count_if(panels, [&](const std::string& panel) {
-                        return std::ranges::find(fitted.front_panels, panel) != fitted.front_panels.end();
-                    });
-                    CHECK(in_front == 1);
-                }
-                CHECK(std::ranges::count(fitted.front_panels, subject_of(name)) == 1);
-                // No panel is squeezed by more than a little, as long as the window has room for Signals beside Policy.
-                if (width < 48 * em || height < 28 * em) continue;
-                for (const auto& [panel, size] : sizes) {
-                    CAPTURE(panel, size.first, size.second);
-                    const auto need = least.find(panel);
-                    if (need == least.end()) continue;
-                    CHECK(size.first >= 0.89F * need->second.first * em);
-                    CHECK(size.second >= 0.96F * need->second.second * em);
-                }
-            }
-    }
-    CHECK(shared > 10);
-    // 150 % in a small window: three columns, the lower row behind Text.
-    const auto columns = places_of(fit_layout(explore, 1280, 710, 22.5F));
-    CHECK(columns.size() == 4);
-    CHECK(std::ranges::any_of(
-        columns, [](const auto& place) { return place.second == std::vector<std::string>{"Signals"}; }));
-    // 200 % in a small window: Signals and Policy beside each other, the rest behind them.
-    const Layout tight = fit_layout(explore, 1280, 650, 30);
-    const auto places = places_of(tight);
-    CHECK(places.size() == 3);
-    CHECK(tight.front_panels == std::vector<std::string>{"Signals", "Policy", "Timeline"});
-}
-
-TEST_CASE("an arrangement is the same until somebody moves a panel or a border", "[ui][WN1]") {
-    const Layout explore = read_layout(bundled_layout(assets, "Explore"));
-    const std::string ini = fit_layout(explore, 1280, 710, 15).ini;
-    CHECK(same_arrangement(ini, ini));
-    const auto with = [&](const std::string& from, const std::string& to) {
-        std::string other = ini;
-        const size_t at = other.find(from);
-        REQUIRE(at != std::string::npos);
-        return other.replace(at, from.size(), to);
-    };
-    // As Dear ImGui writes it: other places of windows, a selected tab, a pixel lost.
-    CHECK(same_arrangement(ini, with("Pos=0,76\nSize=420,500", "Pos=3,80\nSize=400,480")));
-    CHECK(same_arrangement(ini, with(" Split=Y\n", " Split=Y Selected=0x123\n")));
-    // A panel elsewhere, a border dragged, another window's shares, folded places, nothing at all.
-    CHECK_FALSE(same_arrangement(ini, with("DockId=0x52460005,0", "DockId=0x52460006,1")));
-    CHECK_FALSE(same_arrangement(
-        ini, with("ID=0x5246000C Parent=0x52460002 SizeRef=", "ID=0x5246000C Parent=0x52460002 SizeRef=9")));
-    CHECK_FALSE(same_arrangement(ini, fit_layout(explore, 1280, 710, 30).ini));
-    CHECK_FALSE(same_arrangement(ini, read_layout(bundled_layout(assets, "Tune")).ini));
-    CHECK_FALSE(same_arrangement("", ""));
-}
-
-TEST_CASE("a refit keeps the tab that a person has brought to the front of its place", "[ui][WN1]") {
-    const Layout explore = read_layout(bundled_layout(assets, "Explore"));
-    const auto fronts = [&](const std::vector<std::string>& drawn) {
-        auto kept = keep_front(explore, drawn).front_panels;
-        std::ranges::sort(kept);
-        return kept;
-    };
-    auto bundled = explore.front_panels;
-    std::ranges::sort(bundled);
-    CHECK(fronts(explore.front_panels) == bundled);
-    CHECK(fronts({"Signals", "Timeline"}) ==
-          bundled); // the others were folded behind: nobody chose among them
-    std::vector<std::string> drawn = explore.front_panels, expected = bundled;
-    std::ranges::replace(drawn, "Performance", "Log");
-    std::ranges::replace(expected, "Performance", "Log");
-    std::ranges::sort(expected);
-    CHECK(fronts(drawn) == expected);
-    CHECK(keep_front(explore, drawn).ini == explore.ini);
-    CHECK(keep_front({{"Text"}, {"Text"}, "no docking"}, {"Log"}).front_panels ==
-          std::vector<std::string>{"Text"});
-}
-
-TEST_CASE("a layout text without our section is kept as it is", "[ui]") {
-    const Layout layout = parse_layout("[Window][Text]\r\nPos=1,2\n");
-    CHECK(layout.open_panels.empty());
-    CHECK(layout.ini == "[Window][Text]\nPos=1,2\n");
-    CHECK(parse_layout("").ini.empty());
+TEST_CASE("an arrangement's text has our section on top, and one without it is kept as it is", "[ui]") {
+    const Arrangement own{{"Text", "Signals 2"}, {"Text"}, "[Window][Text]\nPos=1,2\n"};
+    const Arrangement again = parse_arrangement(arrangement_text(own));
+    CHECK(again.open_panels == own.open_panels);
+    CHECK(again.front_panels == own.front_panels);
+    CHECK_THAT(again.ini, ContainsSubstring(own.ini));
+    CHECK_THAT(again.ini, !ContainsSubstring("RefreshLab"));
+    const Arrangement plain = parse_arrangement("[Window][Text]\r\nPos=1,2\n");
+    CHECK(plain.open_panels.empty());
+    CHECK(plain.ini == "[Window][Text]\nPos=1,2\n");
+    CHECK(parse_arrangement("").ini.empty());
+    CHECK_THROWS_AS(read_arrangement(assets / "no such file"), Error);
+    CHECK(arrangement_file("u", "Explore") == std::filesystem::path("u") / "layout-explore.ini");
 }
 
 TEST_CASE("fuzzy search wants the letters in order and prefers beginnings of words", "[ui]") {

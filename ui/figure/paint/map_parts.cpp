@@ -53,6 +53,7 @@ void paint_strip(const FigurePen& pen, const PlotArea& area, const LayerStrip& s
                  right = std::min({area.rect.right(), area.x(end), area.x(static_cast<double>(steps) + 0.5)});
     const FigureRect seen{left, area.rect.y, right - left, area.rect.height};
     if (cells.rgba.empty() || seen.width <= 0) return;
+    const FigureGroup group(pen.canvas, "strip");
     pen.canvas.push_clip(seen);
     draw_absent(pen, seen);
     pen.canvas.image({area.x(first), area.rect.y, area.x(end) - area.x(first), area.rect.height}, cells);

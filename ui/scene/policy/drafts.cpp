@@ -339,7 +339,15 @@ void Drafts::remember(Undo entry) {
     m_next_undo = m_undo.size();
 }
 
+void Drafts::join_history(std::string words, std::function<void(bool back)> move) {
+    Undo entry;
+    entry.words = std::move(words);
+    entry.move = std::move(move);
+    remember(std::move(entry));
+}
+
 std::string Drafts::label(const Undo& entry) {
+    if (entry.move) return entry.words;
     if (entry.cache) {
         const auto& [owner, from, to] = *entry.cache;
         const char* whose = owner == CacheOwner::teacher ? "Teacher's" : "Student's";
@@ -391,7 +399,9 @@ std::string Drafts::redo_label() const {
 void Drafts::move_in_history(EngineLink& engine, size_t index, bool back) {
     const Undo& entry = m_undo[index];
     try {
-        if (entry.cache) {
+        if (entry.move) {
+            entry.move(back);
+        } else if (entry.cache) {
             let_wait(entry.cache->owner, back ? entry.cache->before : entry.cache->after);
         } else if (entry.key.empty()) {
             send_policy(engine, back ? entry.policy_before : entry.policy_after);

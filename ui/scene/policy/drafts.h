@@ -4,6 +4,7 @@
 #include "engine/control/parameters.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +84,10 @@ public:
     /// config() with all that waits.
     [[nodiscard]] RunConfig next_run() const;
 
+    /// A change of another kind, made already, takes its place among these: what is chosen to be seen.
+    /// \param words  behind "Undo" in the menu  \param move  back (true) and forth again
+    void join_history(std::string words, std::function<void(bool back)> move);
+
     [[nodiscard]] bool can_undo() const { return m_next_undo > 0; }
     [[nodiscard]] bool can_redo() const { return m_next_undo < m_undo.size(); }
     [[nodiscard]] std::string
@@ -103,6 +108,8 @@ private:
             CachePolicyConfig before, after;
         };
         std::optional<NextCache> cache = {};
+        std::string words = {}; ///< of a change of another kind
+        std::function<void(bool back)> move = {};
     };
     /// One edit that was sent and is not yet known to be applied.
     struct Sent {

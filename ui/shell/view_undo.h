@@ -1,0 +1,30 @@
+#pragma once
+
+#include "ui/scene/views/views.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace refreshlab::ui {
+
+struct ShellState;
+
+/// Makes what a person changes of a view an entry of the one history of changes (Drafts). It looks at the views at the end of a frame,
+/// so no control knows of it: what differs from the last frame in which nothing was held is one change. UI thread only.
+class ViewUndo {
+public:
+    /// End of a frame.
+    void watch(ShellState& state);
+    /// What is shown now was not chosen by a person (another run brings its plots): it is nothing to take back.
+    void accept(ShellState& state);
+
+private:
+    using ByPanel = std::map<std::string, Views, std::less<>>; ///< "": the context's, of the first panels
+    [[nodiscard]] static ByPanel views_of(ShellState& state);
+
+    ByPanel m_seen;
+};
+
+} // namespace refreshlab::ui
