@@ -63,22 +63,24 @@ parity: build
 	@REFRESHLAB_PARITY=full build/tests/test_text "[parity]"
 	@REFRESHLAB_PARITY=full build/tests/test_app "[parity]"
 
-# The suites of the rooms whose faults are faults of memory; SUITES=room_suites: of all rooms. Left out are the program, each of
-# whose many starts takes seconds under ASan (asan-program), and the published model, whose size adds time and no code.
+# The suites of the rooms whose faults are faults of memory, panels, dialogs and the window's shut-down among them; SUITES=room_suites: of all
+# rooms. Left out are the program, each of whose many starts takes seconds under ASan (asan-program), and the published model, whose size
+# adds time and no code.
 SUITES ?= memory_suites
 asan: setup
 	@cmake --preset asan > /dev/null
 	@cmake --build build-asan -j $(JOBS) --target $(SUITES)
 	@. scripts/share.sh; REFRESHLAB_MODELS=none REFRESHLAB_FUZZ_RUNS=6000 ctest --test-dir build-asan --output-on-failure --no-tests=error \
-	  --parallel $(JOBS) --label-exclude program $(if $(filter memory_suites,$(SUITES)),--label-regex 'memory|both')
+	  --parallel $(JOBS) --label-exclude program \
+	  $(if $(filter memory_suites,$(SUITES)),--label-regex 'memory|both',--exclude-regex '^(test_ui|test_window|test_gui)$$')
 
 # The program and its window under both, with their suites; no part of CI.
 asan-program: setup
-	@cmake --preset asan -DREFRESHLAB_UI=ON -B build-asan-program
-	@cmake --build build-asan-program -j $(JOBS) --target test_app test_ui test_gui
-	@build-asan-program/tests/test_app --rng-seed 20240611
-	@build-asan-program/tests/test_ui --rng-seed 20240611
-	@ASAN_OPTIONS=detect_leaks=0 LP_NUM_THREADS=1 build-asan-program/tests/gui/test_gui
+	@cmake --preset asan > /dev/null
+	@cmake --build build-asan -j $(JOBS) --target refreshlab test_app test_ui test_gui
+	@build-asan/tests/test_app --rng-seed 20240611
+	@build-asan/tests/test_ui --rng-seed 20240611
+	@ASAN_OPTIONS=detect_leaks=0 LP_NUM_THREADS=1 build-asan/tests/gui/test_gui
 
 # ThreadSanitizer over what threads share and libtorch has no part in (CMakePresets.json, docs/design.md, section 8).
 tsan: setup
@@ -99,4 +101,4 @@ format: setup
 	@bash scripts/check_format.sh --fix
 
 clean:
-	rm -rf build build-asan build-asan-program build-debug build-tsan
+	rm -rf build build-asan build-debug build-tsan

@@ -25,6 +25,9 @@ function(rl_imgui_library name)
     target_compile_definitions(${name} PUBLIC IMGUI_USER_CONFIG="ui/imgui_user_config.h")
     target_link_libraries(${name} PUBLIC glfw)
     target_compile_options(${name} PRIVATE -w)
+    if(REFRESHLAB_SANITIZE) # what we call it with is looked at, not its own code: that would double the time
+        target_compile_options(${name} PRIVATE -fno-sanitize=all)
+    endif()
 endfunction()
 rl_imgui_library(rl_imgui)
 

@@ -1,6 +1,7 @@
 """Checks that the pages hold together: every link and every named file exists, and docs/README.md leads to every page."""
 import pathlib
 import re
+import subprocess
 import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
@@ -32,5 +33,7 @@ linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#
 for page in pages:
     if page.is_relative_to(root / "docs") and page != index and page.resolve() not in linked:
         faults.append(f"docs/README.md does not lead to {page.relative_to(root)}")
+if subprocess.run([sys.executable, root / "scripts/tour_page.py", "--check"]).returncode != 0:
+    faults.append("docs/tour.md is to be made again: scripts/tour_page.py")
 print("\n".join(faults) if faults else "pages: every link and every named file exists")
 sys.exit(1 if faults else 0)

@@ -49,7 +49,7 @@ def engine_fault(name, target):
 
 # Rooms of ui/ from the bottom to the top: a room includes itself and those before it. The first four, which are what the
 # window shows and what a paper prints, are compiled without Dear ImGui (rl_scene, rl_figure). Rooms within scene/ stand in an order of their own.
-ui_rooms = ["base", "scene", "theme", "figure", "context", "widgets", "draw", "panels", "state", "dialogs", "shell"]
+ui_rooms = ["base", "scene", "theme", "figure", "context", "widgets", "draw", "panels", "state", "tour", "dialogs", "shell"]
 ui_plain = {"base", "scene", "theme", "figure"}
 scene_rooms = ["series", "axes", "text", "maps", "attention", "policy", "marks", "runs", "landscape", "views"]
 

@@ -136,7 +136,7 @@ int run(const std::string& filter) {
           &layer_cases,        &policy_cases,       &text_cases,      &timeline_cases,   &map_cases,
           &distribution_cases, &window_cases,       &shell_cases,     &file_cases,       &job_cases,
           &option_cases,       &input_cases,        &landscape_cases, &comparison_cases, &exactness_cases,
-          &runs_cases,         &cache_policy_cases, &painted_cases,   &last_cases})
+          &runs_cases,         &cache_policy_cases, &painted_cases,   &tour_cases,       &last_cases})
         for (const Case& test : list())
             cases.push_back(test);
     int tested = 0, passed = 0, left = 0;

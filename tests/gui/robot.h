@@ -159,6 +159,7 @@ struct Case {
 [[nodiscard]] std::vector<Case> comparison_cases();
 [[nodiscard]] std::vector<Case> landscape_cases();
 [[nodiscard]] std::vector<Case> painted_cases();
+[[nodiscard]] std::vector<Case> tour_cases();
 [[nodiscard]] std::vector<Case> runs_cases();
 [[nodiscard]] std::vector<Case> last_cases(); ///< must run after all others: they compare and quit
 

@@ -22,18 +22,19 @@ namespace refreshlab::ui {
 class Landmarks {
 public:
     using Box = PixelBox;
-    void watch() { m_watched = true; } ///< from the next frame on
+    void watch() { ++m_watchers; }   ///< from the next frame on
+    void unwatch() { --m_watchers; } ///< of the same watcher
 
     /// In front of all names from now on: of a further panel of a kind, "2/".
     void set_prefix(std::string prefix) { m_prefix = std::move(prefix); }
 
     void set(std::string_view name, Box box) {
-        if (m_watched) m_boxes.emplace_back(named(name), box);
+        if (m_watchers > 0) m_boxes.emplace_back(named(name), box);
     }
     /// The same of a name with numbers in it: set(box, "text/token/{}", 17).
     template <class... Args>
     void set(Box box, fmt::format_string<Args...> name, Args&&... args) {
-        if (m_watched) m_boxes.emplace_back(named(fmt::format(name, std::forward<Args>(args)...)), box);
+        if (m_watchers > 0) m_boxes.emplace_back(named(fmt::format(name, std::forward<Args>(args)...)), box);
     }
     void set_panel(const std::string& title, Box box) { m_panels[title] = box; }
 
@@ -52,13 +53,13 @@ public:
     }
     /// Words that are painted and are no item, for tests that must read them ("cache/bytes").
     void set_text(std::string_view name, std::string_view text) {
-        if (m_watched) m_texts[named(name)] = text;
+        if (m_watchers > 0) m_texts[named(name)] = text;
     }
     /// \param make  gives the words; called only where somebody watches
     template <class Make, class... Args>
     requires std::is_invocable_v<Make>
     void set_text(Make&& make, fmt::format_string<Args...> name, Args&&... args) {
-        if (m_watched) m_texts[named(fmt::format(name, std::forward<Args>(args)...))] = make();
+        if (m_watchers > 0) m_texts[named(fmt::format(name, std::forward<Args>(args)...))] = make();
     }
     [[nodiscard]] std::string text(const std::string& name) const {
         const auto it = m_texts.find(name);
@@ -75,7 +76,7 @@ private:
         return std::string(m_prefix).append(name);
     }
 
-    bool m_watched = false;
+    int m_watchers = 0;
     std::string m_prefix;
     std::vector<std::pair<std::string, Box>> m_boxes;
     std::map<std::string, Box> m_panels; ///< by title

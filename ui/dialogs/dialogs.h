@@ -25,6 +25,7 @@ make_save_runs_dialog(ShellState& state); ///< every run of the window, in one f
 [[nodiscard]] std::unique_ptr<Dialog> make_unsaved_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_shortcuts_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_palette_dialog();
+[[nodiscard]] std::unique_ptr<Dialog> make_tour_dialog(); ///< the chapters of the tour
 [[nodiscard]] std::unique_ptr<Dialog> make_legend_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_about_dialog();
 

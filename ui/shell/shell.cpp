@@ -100,6 +100,10 @@ UiContext& Shell::context() {
     return m_impl->state.ctx;
 }
 
+Tour& Shell::tour() {
+    return m_impl->tour;
+}
+
 const std::vector<Action>& Shell::actions() const {
     return m_impl->state.actions;
 }
@@ -157,6 +161,7 @@ void Shell::open_dropped(const std::filesystem::path& path) {
 }
 
 void Shell::save_settings() {
+    m_impl->tour.leave_window();
     m_impl->state.save_all();
 }
 
@@ -292,6 +297,7 @@ void Shell::draw() {
     {
         const ViewsInUse in_use(state);
         draw_dialog(state);
+        impl.tour.draw();
     }
     impl.view_undo.watch(state);
     draw_hint_card(state);

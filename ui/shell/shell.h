@@ -13,6 +13,7 @@
 namespace refreshlab::ui {
 
 class Panel;
+class Tour;
 struct Action;
 
 /// The whole window's contents: menu bar, run bar, dock space with the panels, toasts, dialogs, palette, help. Draws with
@@ -48,7 +49,8 @@ public:
     void open_trace(const std::filesystem::path& path);
     /// A file or folder that was dropped on the window: a model begins a new run's dialog, anything else is opened as a trace.
     void open_dropped(const std::filesystem::path& path);
-    void save_settings(); ///< layout and settings into Host::user_folder()
+    [[nodiscard]] Tour& tour(); ///< for suites and pictures
+    void save_settings();       ///< layout and settings into Host::user_folder()
 
 private:
     struct Impl;

@@ -6,6 +6,7 @@
 #include "ui/shell/view_undo.h"
 #include "ui/state/layout.h"
 #include "ui/state/shell_state.h"
+#include "ui/tour/tour.h"
 
 #include <imgui.h>
 
@@ -31,6 +32,7 @@ struct Shell::Impl {
     void use_layout(const std::string& name, bool bundled);
     [[nodiscard]] std::optional<Arrangement> own_arrangement(const std::string& name);
     void make_wanted_panel();
+    void begin_wanted_tour();
     [[nodiscard]] std::string next_to_front();
     void draw_dock_space(float y);
     void tab_menu(const std::string& title);
@@ -58,6 +60,7 @@ struct Shell::Impl {
 
     ShellState state;
     ViewUndo view_undo;
+    Tour tour{state};
     std::shared_ptr<const Recording> last_recording;
     std::string last_trace_error;
     uint64_t last_errors = 0; ///< refused commands that have been told

@@ -81,8 +81,24 @@ void Shell::Impl::make_wanted_panel() {
     }
 }
 
+/// A chapter of the tour, where it was left; one that was finished, from its beginning.
+void Shell::Impl::begin_wanted_tour() {
+    const std::string id = std::exchange(state.wanted_tour, {});
+    if (id.empty()) return;
+    state.guarded([&] {
+        std::vector<std::string> problems;
+        for (const Chapter& chapter : all_chapters(state, problems))
+            if (chapter.id == id) {
+                const auto left = state.settings.tour.find(id);
+                return tour.begin(chapter,
+                                  left == state.settings.tour.end() ? 0 : static_cast<size_t>(left->second));
+            }
+    });
+}
+
 void Shell::Impl::apply_wishes() {
     make_wanted_panel();
+    begin_wanted_tour();
     refit_layout();
     // A layout is fitted to the window, whose size is known from the first frame on.
     if (!state.wanted_layout.empty() && ImGui::GetMainViewport()->Size.x > 0) {

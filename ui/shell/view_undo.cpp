@@ -43,6 +43,7 @@ void ViewUndo::accept(ShellState& state) {
 }
 
 void ViewUndo::watch(ShellState& state) {
+    if (std::exchange(state.views_set, false)) return accept(state);
     if (ImGui::IsAnyItemActive() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
     ByPanel now = views_of(state);
     for (const auto& [panel, views] : now) {

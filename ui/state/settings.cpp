@@ -36,6 +36,7 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "hints_seen", settings.hints_seen);
         read(json, "steps_at_once", settings.steps_at_once);
         read(json, "pace", settings.pace);
+        read(json, "tour", settings.tour);
         read(json, "folders", settings.folders);
         settings.views = views_from_json(json);
         if (const auto more = json.find("more_panels"); more != json.end())
@@ -69,6 +70,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"hints_seen", settings.hints_seen},
                            {"steps_at_once", settings.steps_at_once},
                            {"pace", settings.pace},
+                           {"tour", settings.tour},
                            {"folders", settings.folders},
                            {"recent_pairs", settings.recent_pairs}};
     add_views(json, settings.views);

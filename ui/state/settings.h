@@ -19,6 +19,7 @@ struct Settings {
     bool hints_seen = false; ///< the card of the first start has been shown and answered
     int steps_at_once = 16;  ///< N of "Step N"
     double pace = 20;        ///< tokens per second of a run that is watched; 0 = as fast as it goes
+    std::map<std::string, int, std::less<>> tour; ///< by chapter: the step to go on with
     /// Where each kind of file dialog was last: PathMemory::folders.
     std::map<std::string, std::string, std::less<>> folders;
     /// Teacher and student of the last started runs, the newest first.

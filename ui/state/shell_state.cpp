@@ -97,6 +97,10 @@ void ShellState::set_pace(double tokens_per_second) {
     ctx.engine.send(command::SetPace{tokens_per_second});
 }
 
+std::string_view ShellState::dialog_title() const {
+    return dialog ? dialog->title() : std::string_view();
+}
+
 bool ShellState::running() const {
     return wanted_running.value_or(ctx.status->state == EngineState::running);
 }
@@ -108,6 +112,7 @@ const Action* ShellState::find_action(std::string_view id) const {
 
 void ShellState::run(const Action& action) {
     if (!action.enabled(ctx)) return;
+    ++actions_done[action.id];
     guarded([&] { action.run(ctx); });
 }
 

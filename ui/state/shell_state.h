@@ -70,6 +70,8 @@ struct ShellState {
     std::vector<std::unique_ptr<Panel>> panels;
     std::map<std::string, bool, std::less<>> panel_open; ///< by title
 
+    std::map<std::string, int64_t, std::less<>> actions_done; ///< how often each was carried out, by id
+
     // Wishes, carried out at the start of the next frame.
     std::string wanted_theme;
     std::string wanted_layout;
@@ -79,7 +81,9 @@ struct ShellState {
     std::map<std::string, std::string, std::less<>> used_of_kind; ///< the same of each kind of panel, by kind
     std::string wanted_another; ///< title of a panel beside which one of its kind is wanted, with its view
     bool enlarge_used = false;  ///< wanted: the used panel over the others, or back
-    std::string focus_panel;    ///< title of a panel to bring to the front
+    bool views_set = false;  ///< the program itself has set views in this frame: nothing that undo takes back
+    std::string wanted_tour; ///< id of a chapter to begin or to go on with
+    std::string focus_panel; ///< title of a panel to bring to the front
     std::vector<std::string> front_panels; ///< of a layout that was just put up: their tabs are selected soon
     int frames_to_front = 0; ///< until then: tabs must have been drawn before one can be selected
     std::vector<std::string> drawn_panels; ///< in the last frame: open, and in front of their tabs
@@ -136,7 +140,8 @@ struct ShellState {
 
     /// From now on, and remembered.
     void set_pace(double tokens_per_second);
-    [[nodiscard]] bool running() const; ///< as shown: the wish, or the engine's state
+    [[nodiscard]] std::string_view dialog_title() const; ///< empty: none is open
+    [[nodiscard]] bool running() const;                  ///< as shown: the wish, or the engine's state
     [[nodiscard]] std::vector<std::string> panel_titles() const; ///< of all, open or not
     [[nodiscard]] const Action* find_action(std::string_view id) const;
     /// Runs it unless it is disabled; an Error becomes a toast.

@@ -115,6 +115,22 @@ TEST_CASE("the engine's runs stay in the set, each once", "[runs]") {
     CHECK_FALSE(set.tree().find(b)->parent);
 }
 
+TEST_CASE("a run that was made again and left without a new step stays", "[runs]") {
+    RunSet set;
+    const auto first = run_of("first", 10);
+    set.update(first);
+    const RunKey a = *set.live();
+    set.update(run_of("second", 4));
+    // The engine has the first one again, all of it; then a third run begins.
+    const auto again = first->fork(10, "again");
+    set.update(again);
+    CHECK(set.live() == a);
+    set.update(run_of("third", 2));
+    REQUIRE(set.find(a) != nullptr);
+    CHECK(set.recording(a) == again);
+    CHECK(set.tree().runs().size() == 3);
+}
+
 TEST_CASE("of many runs the oldest go, but none that a person holds on to", "[runs]") {
     RunSet set;
     const auto make = [&](int i) {

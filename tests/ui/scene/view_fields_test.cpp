@@ -1,3 +1,4 @@
+#include "tests/ui/changed_views.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/views/view_fields.h"
 
@@ -8,37 +9,11 @@
 
 namespace view_fields_test {
 
+using namespace refreshlab;
 using namespace refreshlab::ui;
 
-namespace {
-
-/// Every choice is another one than the default.
-Views all_changed() {
-    Views views;
-    set_shown(views.signals, std::vector<std::string>{"kl_nats"});
-    views.text = {.coloured_by = "attention:head", .origins = true, .rejected = true};
-    views.attention = {.of = AttentionOf::difference,
-                       .range = AttentionRange::per_head,
-                       .log = false,
-                       .without_first = false,
-                       .map = "cividis",
-                       .rows = 128,
-                       .order = HeadOrder::off_sink,
-                       .best = 24,
-                       .read_missing = false,
-                       .hidden_layers = {1, 4},
-                       .hidden_heads = {0}};
-    views.cache = {.map = CacheMap::entries, .rows = {3}, .quantity = DriftQuantity::values_max, .log = true};
-    views.distribution = {.signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
-    views.landscape = landscape_view({"gain", {{"gain", {-1.5, 1.5}}}, {"blind"}});
-    views.events.hidden[1] = true;
-    return views;
-}
-
-} // namespace
-
 TEST_CASE("every choice of a view is a field of its own, and is taken back alone", "[ui]") {
-    const Views usual, other = all_changed();
+    const Views usual, other = test::changed_views();
     const auto fields = view_fields();
     CHECK(changed_fields(usual, usual).empty());
     CHECK(changed_fields(usual, other).size() == fields.size());

@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/control/command.h"
 #include "tests/support/seed.h"
+#include "tests/ui/changed_views.h"
 #include "ui/base/format.h"
 #include "ui/base/fuzzy.h"
 #include "ui/context/toasts.h"
@@ -18,13 +19,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <random>
-#include <tuple>
-#include <utility>
 
 namespace shell_parts_test {
 
@@ -120,32 +117,15 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.layout_locked = true;
     settings.hints_seen = true;
     settings.steps_at_once = 7;
+    settings.views = test::changed_views();
     SignalPlots& signals = settings.views.signals;
     signals = parse_plots("entropy_bits+kept_positions", "a test");
     set_axes(signals, {{"mc_variance", "log"}, {"logprob", "symlog"}});
     set_layers(signals, {{"attention_entropy_bits", "layer 3"}});
-    settings.views.text = {.coloured_by = "attention:head", .origins = true, .rejected = true};
-    settings.views.attention = {.of = AttentionOf::difference,
-                                .range = AttentionRange::per_head,
-                                .log = false,
-                                .without_first = false,
-                                .map = "cividis",
-                                .rows = 128,
-                                .order = HeadOrder::off_sink,
-                                .best = 24,
-                                .read_missing = false,
-                                .hidden_layers = {1, 4},
-                                .hidden_heads = {0}};
-    settings.views.cache = {
-        .map = CacheMap::entries, .rows = {3}, .quantity = DriftQuantity::values_max, .log = true};
-    settings.views.events.hidden = {false, true, true, true};
-    settings.views.distribution = {
-        .signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
-    const StoredLandscapeView landscape{"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
-    settings.views.landscape = landscape_view(landscape);
     Views second;
     second.signals = parse_plots("kl_nats", "a test");
     settings.more_panels = {{"Signals 2", second}};
+    settings.tour = {{"find-the-drift", 3}};
     settings.pace = 0; // as fast as it goes
     store_settings(folder.path, settings);
     std::string problem;
@@ -171,8 +151,9 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(view.cells.value == CellValue{CellValue::Kind::gain, {}});
     CHECK(view.cells.own_range() == ValueRange{-1.5, 1.5});
     CHECK((view.shows(StairsOf::run) && !view.shows(StairsOf::blind)));
-    CHECK(stored(view) == landscape);
+    CHECK(stored(view) == stored(settings.views.landscape));
     CHECK(back.pace == 0);
+    CHECK(back.tour == settings.tour);
     REQUIRE(back.more_panels.size() == 1);
     CHECK(shown_signals(back.more_panels.at("Signals 2").signals) == std::vector<std::string>{"kl_nats"});
     // A file that says nothing of views has the usual ones.

@@ -69,8 +69,8 @@ bool RunSet::may_be_forgotten(RunKey key) const {
 
 /// The engine has another run: what it leaves behind stays, if there is something of its own in it.
 void RunSet::leave(RunKey key) {
-    const Recording& left = *m_runs.at(key).recording;
-    const bool own_steps = left.steps() > left.info().fork_step;
+    // Of the run, whichever recording stands for it now: one that was made again has all steps of the one before.
+    const bool own_steps = m_runs.at(key).recording->steps() > m_tree.find(key)->fork_step;
     const bool again = std::exchange(m_forget_live, std::nullopt) == key && !m_tree.has_branches(key);
     const bool held = key == m_looked || m_runs.at(key).ticked || m_runs.at(key).named;
     if ((!own_steps || again) && !held) {
