@@ -154,9 +154,9 @@ TEST_CASE("the command file of docs/commands.md steers the run that the page nam
     CHECK(read_file(place / "other").find("slate") != std::string::npos);
 }
 
-TEST_CASE("the README's commands without a window run", "[docs]") {
+TEST_CASE("the commands of the page about commands run", "[docs]") {
     std::string script;
-    for (const Block& block : blocks_of("README.md")) {
+    for (const Block& block : blocks_of("docs/command-line.md")) {
         if (block.text.find("build/refreshlab run --prompt \"Write") == std::string::npos) continue;
         std::istringstream lines(block.text);
         for (std::string line, whole; std::getline(lines, line); whole.clear()) {
@@ -172,7 +172,7 @@ TEST_CASE("the README's commands without a window run", "[docs]") {
         }
     }
     CHECK(std::count(script.begin(), script.end(), '\n') >= 3);
-    runs("README.md", script, {"wrote 330 steps to out/", "replay: identical"});
+    runs("docs/command-line.md", script, {"wrote 330 steps to out/", "replay: identical"});
 }
 
 TEST_CASE("the signal of the how-to page compiles", "[docs]") {
