@@ -1,6 +1,7 @@
 #include "app/base/assets.h"
 
 #include "engine/base/error.h"
+#include "engine/base/model_path.h"
 #include "engine/control/parameters.h"
 
 #include <cstdlib>
@@ -34,8 +35,9 @@ fs::path assets_if_any() {
 
 RunConfig first_start_config(const fs::path& assets) {
     RunConfig config;
-    config.teacher_dir = (assets / "models/llama-tales-teacher").string();
-    config.student_dir = (assets / "models/llama-tales-student").string();
+    const BundledPair bundled = bundled_pair(assets);
+    config.teacher_dir = bundled.teacher;
+    config.student_dir = bundled.student;
     config.prompt = "Write a chronicle of 6 companies.";
     config.max_tokens = 330;
     config.policy = preset_policy("entropy");

@@ -157,8 +157,8 @@ std::filesystem::path default_user_folder() {
 
 std::vector<std::string> panel_titles() {
     std::vector<std::string> titles;
-    for (const auto& panel : ui::make_panels())
-        titles.emplace_back(panel->title());
+    for (const ui::PanelKind& kind : ui::panel_kinds())
+        titles.emplace_back(kind.title);
     return titles;
 }
 

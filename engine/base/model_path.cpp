@@ -34,4 +34,9 @@ bool may_be_model(const std::filesystem::path& path) {
     }
 }
 
+BundledPair bundled_pair(const std::filesystem::path& assets) {
+    const std::filesystem::path models = assets / "models";
+    return {(models / "llama-tales-teacher").string(), (models / "llama-tales-student").string()};
+}
+
 } // namespace refreshlab

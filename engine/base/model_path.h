@@ -16,4 +16,11 @@ namespace refreshlab {
 /// still be unreadable. Opens only regular files, and throws nothing. For lists, pickers and files dropped on a window.
 [[nodiscard]] bool may_be_model(const std::filesystem::path& path);
 
+/// Where the pair that comes with the program lies.
+struct BundledPair {
+    std::string teacher, student;
+};
+/// \param assets  the program's assets folder
+[[nodiscard]] BundledPair bundled_pair(const std::filesystem::path& assets);
+
 } // namespace refreshlab

@@ -33,8 +33,9 @@ NewRun::NewRun(const RunConfig& present, const std::filesystem::path& assets)
     , m_assets(assets)
     , m_first_prompt(present.prompt) {
     if (!config.teacher_dir.empty() || !config.student_dir.empty()) return;
-    config.teacher_dir = (assets / "models" / "llama-tales-teacher").string();
-    config.student_dir = (assets / "models" / "llama-tales-student").string();
+    const BundledPair bundled = bundled_pair(assets);
+    config.teacher_dir = bundled.teacher;
+    config.student_dir = bundled.student;
 }
 
 void NewRun::look_for_task() {

@@ -23,8 +23,10 @@ public:
     virtual void draw(UiContext& ctx) = 0;
     /// Its kind: the title of the first panel of that kind.
     [[nodiscard]] virtual std::string_view kind() const { return title(); }
-    /// Puts the panel's own view into `views` and keeps what was there; once more, and all is as before. Nothing for the first panel
-    /// of a kind, whose view is the context's.
+    /// Of a further panel of a kind: what it keeps, of which only its kind's view counts. Null of the first one, whose view is the
+    /// context's.
+    [[nodiscard]] virtual Views* own_views() { return nullptr; }
+    /// Puts the panel's own view into `views` and keeps what was there; once more, and all is as before. Nothing where it has none.
     virtual void exchange_view(Views& views) { static_cast<void>(views); }
     /// When a new recording arrives (run started, rewound, opened): drop what was cached of the old one.
     virtual void recording_changed(UiContext&) {}

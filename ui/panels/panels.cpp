@@ -27,6 +27,7 @@ public:
     [[nodiscard]] std::string_view title() const override { return m_title; }
     [[nodiscard]] std::string_view kind() const override { return m_kind.title; }
     [[nodiscard]] std::pair<float, float> size_in_ems() const override { return m_panel->size_in_ems(); }
+    [[nodiscard]] Views* own_views() override { return &m_views; }
     void exchange_view(Views& views) override { m_kind.swap_views(views, m_views); }
 
     void draw(UiContext& ctx) override {
@@ -64,7 +65,7 @@ private:
     int m_number;
     std::string m_title;
     std::unique_ptr<Panel> m_panel;
-    Views m_views; ///< of which only this kind's counts
+    Views m_views;
 };
 
 } // namespace

@@ -65,16 +65,15 @@ void Shell::Impl::make_wanted_panel() {
     const std::string beside_title = std::exchange(state.wanted_another, {});
     Panel* const first = state.find_panel(beside_title);
     if (first == nullptr) return;
-    Views views = state.ctx.views;
-    first->exchange_view(views);
-    const Views wanted = views;
-    first->exchange_view(views);
+    const Views* const own = first->own_views();
+    const Views wanted = own != nullptr ? *own : state.ctx.views;
     const auto kind = std::ranges::find(panel_kinds(), first->kind(), &PanelKind::title);
     for (int number = 2; number <= most_of_a_kind; ++number) {
         const std::string title = title_of_another(*kind, number);
         if (state.panel_open[title]) continue;
         std::erase_if(state.panels, [&](const auto& panel) { return panel->title() == title; });
         state.add_another(title, wanted);
+        state.views_set = true;
         state.open_panel(title);
         dock_beside(title, beside_title);
         return;

@@ -2,10 +2,8 @@
 
 #include "ui/scene/views/views.h"
 
-#include <functional>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace refreshlab::ui {
 
@@ -21,10 +19,11 @@ public:
     void accept(ShellState& state);
 
 private:
-    using ByPanel = std::map<std::string, Views, std::less<>>; ///< "": the context's, of the first panels
-    [[nodiscard]] static ByPanel views_of(ShellState& state);
+    void watch_all(ShellState& state);
+    /// \param panel  title of a further panel; "": `now` is the context's
+    void watch_views(ShellState& state, const std::string& panel, const Views& now);
 
-    ByPanel m_seen;
+    std::map<std::string, Views, std::less<>> m_seen; ///< by panel
 };
 
 } // namespace refreshlab::ui

@@ -79,7 +79,7 @@ void ShellState::add_another(const std::string& title, const Views& view) {
 void ShellState::use_views() {
     for (const PanelKind& kind : panel_kinds()) {
         Panel* const panel = panel_in_use(kind.title);
-        if (panel == nullptr || panel->title() == kind.title) continue;
+        if (panel == nullptr || panel->own_views() == nullptr) continue;
         panel->exchange_view(ctx.views);
         m_exchanged.push_back(panel);
     }
@@ -210,25 +210,20 @@ void ShellState::store_layout() {
 void ShellState::save_all() {
     const auto folder = ctx.host.user_folder();
     if (folder.empty() || !options.restore_user_layout) return; // pictures and tests leave no trace
-    const bool in_use = put_views_back();
+    const FirstViews first(*this);
     try {
         settings.theme = ctx.theme.name;
         settings.folders = ctx.paths.folders;
         settings.views = ctx.views;
         settings.more_panels.clear();
-        for (const auto& panel : panels) {
-            if (panel->title() == panel->kind()) continue;
-            Views views; // of its kind alone
-            panel->exchange_view(views);
-            settings.more_panels[std::string(panel->title())] = views;
-            panel->exchange_view(views);
-        }
+        for (const auto& panel : panels)
+            if (const Views* own = panel->own_views())
+                settings.more_panels[std::string(panel->title())] = *own;
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {
         say(Toasts::Level::warning, e.what(), false);
     }
-    if (in_use) use_views();
 }
 
 } // namespace refreshlab::ui

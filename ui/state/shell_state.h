@@ -169,6 +169,23 @@ private:
     std::vector<Panel*> m_exchanged; ///< their views stand in the context
 };
 
+/// The context has the views of the first panels for as long as it lives, whatever stood in it before.
+class FirstViews {
+public:
+    explicit FirstViews(ShellState& state)
+        : m_state(state)
+        , m_in_use(state.put_views_back()) {}
+    ~FirstViews() {
+        if (m_in_use) m_state.use_views();
+    }
+    FirstViews(const FirstViews&) = delete;
+    FirstViews& operator=(const FirstViews&) = delete;
+
+private:
+    ShellState& m_state;
+    bool m_in_use;
+};
+
 /// use_views() for as long as it lives.
 class ViewsInUse {
 public:

@@ -204,20 +204,9 @@ private:
         fields.integer("steps", up.steps, 0, 100000);
         fields.boolean("goes_on", up.goes_on);
         fields.real("pace", up.pace, 0, 1000);
-        if (const nlohmann::json* policy = fields.find("policy")) try {
-                up.policy = policy->is_string()
-                                ? preset_policy(policy->get<std::string>())
-                                : policy_from_json(*policy, m_what + ": " + fields.path("policy"));
-            } catch (const Error& e) {
-                fields.fail("policy", e.problem(), e.hint());
-            }
-        for (const char* owner : {"student_cache", "teacher_cache"}) {
-            std::string name;
-            fields.text(owner, name);
-            if (!name.empty())
-                up.caches.emplace_back(owner,
-                                       cache_policy_defaults(name, m_what + ": " + fields.path(owner)));
-        }
+        if (const nlohmann::json* policy = fields.find("policy")) up.policy = this->policy(fields, *policy);
+        read_cache(fields, "student_cache", up.student_cache);
+        read_cache(fields, "teacher_cache", up.teacher_cache);
         if (const nlohmann::json* set = fields.find("set")) {
             if (!set->is_object()) fields.fail("set", "must be an object of parameters");
             for (const auto& [key, value] : set->items()) {
@@ -227,6 +216,22 @@ private:
             }
         }
         fields.finish();
+    }
+
+    /// A preset's name, or a policy as a file has it.
+    [[nodiscard]] RefreshPolicy policy(const JsonFields& fields, const nlohmann::json& json) const {
+        try {
+            return json.is_string() ? preset_policy(json.get<std::string>())
+                                    : policy_from_json(json, m_what + ": " + fields.path("policy"));
+        } catch (const Error& e) {
+            fields.fail("policy", e.problem(), e.hint());
+        }
+    }
+
+    void read_cache(JsonFields& fields, std::string_view key, std::optional<CachePolicyConfig>& cache) const {
+        std::string name;
+        fields.text(key, name);
+        if (!name.empty()) cache = cache_policy_defaults(name, m_what + ": " + fields.path(key));
     }
 
     std::string m_what;

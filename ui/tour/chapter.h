@@ -58,11 +58,12 @@ struct TourSetUp {
                     {}; ///< folders; empty: the bundled pair. "derive:SPEC" is a student made of the teacher
     std::optional<RefreshPolicy> policy = {};
     std::vector<std::pair<std::string, std::string>> set = {}; ///< parameters, by key
-    std::vector<std::pair<std::string, CachePolicyConfig>> caches = {};
-    int64_t steps = 0;    ///< made at once; then the run waits
-    bool goes_on = false; ///< it does not wait
-    double pace = 0;      ///< tokens a second of a run that goes on; 0: as it is set
-    std::string layout;   ///< empty: as it is
+    std::optional<CachePolicyConfig> student_cache = {},
+                                     teacher_cache = {}; ///< nothing: they keep all entries
+    int64_t steps = 0;                                   ///< made at once; then the run waits
+    bool goes_on = false;                                ///< it does not wait
+    double pace = 0;    ///< tokens a second of a run that goes on; 0: as it is set
+    std::string layout; ///< empty: as it is
     std::string coloured_by;
     std::string plots; ///< as `--signals` takes them; empty: as they are
 };

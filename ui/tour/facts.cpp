@@ -6,6 +6,7 @@
 #include "ui/base/format.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/marks/step_marks.h"
+#include "ui/scene/series/series_set.h"
 
 #include <fmt/format.h>
 
@@ -40,20 +41,15 @@ Value of_run(const ShellState& state, bool other, Number get) {
     return numbers == nullptr ? std::nullopt : number(get(*numbers));
 }
 
-/// Right and wrong tokens of a run's task.
-Value verdicts(const ShellState& state, std::optional<RunKey> key, float wanted) {
+/// Right or wrong tokens of a run's task.
+Value verdicts(const ShellState& state, std::optional<RunKey> key, int64_t VerdictCount::*which) {
     const auto recording = key ? state.runs.recording(*key) : nullptr;
     if (!recording) return std::nullopt;
     const auto id = find_signal(recording->signals(), "task_score");
     if (!id) return std::nullopt;
-    double count = 0;
-    bool any = false;
-    for (int64_t step = 1; step <= recording->steps(); ++step) {
-        const float score = recording->signal(step, *id);
-        any |= !is_absent(score);
-        count += score == wanted ? 1 : 0;
-    }
-    return any || !recording->info().config.task.kind.empty() ? number(count) : std::nullopt;
+    const VerdictCount count = count_verdicts(*recording, recording->steps(), *id);
+    if (count.yes + count.no == 0 && recording->info().config.task.kind.empty()) return std::nullopt;
+    return number(static_cast<double>(count.*which));
 }
 
 struct Fact {
@@ -105,12 +101,13 @@ constexpr Fact facts[] = {
          return event ? Value(reason_label(s.ctx.signals(), event->hits)) : std::nullopt;
      }},
     {"right", "Right tokens of the task, of the run that is looked at.",
-     [](const ShellState& s) { return verdicts(s, s.runs.looked_at(), 1); }},
-    {"wrong", "Wrong ones.", [](const ShellState& s) { return verdicts(s, s.runs.looked_at(), 0); }},
+     [](const ShellState& s) { return verdicts(s, s.runs.looked_at(), &VerdictCount::yes); }},
+    {"wrong", "Wrong ones.",
+     [](const ShellState& s) { return verdicts(s, s.runs.looked_at(), &VerdictCount::no); }},
     {"other.right", "Right tokens of the other run, the one that B goes to.",
-     [](const ShellState& s) { return verdicts(s, s.runs.other(), 1); }},
+     [](const ShellState& s) { return verdicts(s, s.runs.other(), &VerdictCount::yes); }},
     {"other.wrong", "Wrong ones of the other run.",
-     [](const ShellState& s) { return verdicts(s, s.runs.other(), 0); }},
+     [](const ShellState& s) { return verdicts(s, s.runs.other(), &VerdictCount::no); }},
     {"other.refreshes", "Refreshes of the other run.",
      [](const ShellState& s) {
          return of_run(s, true, [](const RunNumbers& n) { return std::optional<double>(n.refreshes); });

@@ -1,5 +1,6 @@
 #include "ui/tour/tour.h"
 
+#include "engine/base/model_path.h"
 #include "engine/control/parameters.h"
 #include "engine/tasks/prompt_file.h"
 #include "ui/context/branch.h"
@@ -31,8 +32,6 @@ std::optional<PixelBox> dialog_box(const ShellState& state) {
 
 } // namespace
 
-Tour::~Tour() = default;
-
 void Tour::begin(const Chapter& chapter, size_t step) {
     end();
     if (chapter.steps.empty()) return;
@@ -48,11 +47,11 @@ void Tour::begin(const Chapter& chapter, size_t step) {
     m_state.ctx.landmarks.watch();
     step = step < chapter.steps.size() ? step : 0;
     // Where somebody goes on in the middle, the window is as the last step before it began that sets something up.
-    for (size_t before = step; before-- > 0 && !chapter.steps[step].set_up;)
-        if (chapter.steps[before].set_up) {
-            m_state.guarded([&] { set_up(*chapter.steps[before].set_up); });
-            break;
-        }
+    size_t from = step;
+    while (from > 0 && !chapter.steps[from].set_up)
+        --from;
+    if (from < step && chapter.steps[from].set_up)
+        m_state.guarded([&] { set_up(*chapter.steps[from].set_up); });
     go_to(step);
 }
 
@@ -77,9 +76,8 @@ void Tour::end() {
 
 void Tour::put_views_back() {
     if (m_state.settings.pace != m_before.pace) m_state.set_pace(m_before.pace);
-    const bool in_use = m_state.put_views_back();
+    const FirstViews first(m_state);
     m_state.ctx.views = m_before.views;
-    if (in_use) m_state.use_views();
     m_state.views_set = true;
 }
 
@@ -117,18 +115,18 @@ void Tour::set_up(const TourSetUp& wanted) {
 void Tour::start_run(const TourSetUp& wanted) {
     UiContext& ctx = m_state.ctx;
     const RunConfig present = ctx.drafts.next_run();
-    const auto models = ctx.host.assets() / "models";
+    const BundledPair bundled = bundled_pair(ctx.host.assets());
     RunConfig run;
     run.device = present.device;
     run.threads = present.threads;
     run.kernels = present.kernels;
-    run.teacher_dir = wanted.teacher.empty() ? (models / "llama-tales-teacher").string() : wanted.teacher;
-    run.student_dir = wanted.student.empty() ? (models / "llama-tales-student").string() : wanted.student;
+    run.teacher_dir = wanted.teacher.empty() ? bundled.teacher : wanted.teacher;
+    run.student_dir = wanted.student.empty() ? bundled.student : wanted.student;
     run.prompt = wanted.prompt.empty() ? present.prompt : wanted.prompt;
     if (const auto task = find_task(run.prompt, ctx.host.assets() / "prompts")) run.task = *task;
     run.policy = wanted.policy ? *wanted.policy : preset_policy("none");
-    for (const auto& [owner, cache] : wanted.caches)
-        (owner == "student_cache" ? run.student_cache : run.teacher_cache) = cache;
+    if (wanted.student_cache) run.student_cache = *wanted.student_cache;
+    if (wanted.teacher_cache) run.teacher_cache = *wanted.teacher_cache;
     for (const auto& [key, value] : wanted.set)
         set_parameter(run, key, value);
     m_before.started_run = true;

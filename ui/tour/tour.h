@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +18,6 @@ class Tour {
 public:
     explicit Tour(ShellState& state)
         : m_state(state) {}
-    ~Tour();
     Tour(const Tour&) = delete;
     Tour& operator=(const Tour&) = delete;
 
@@ -38,7 +36,6 @@ public:
     [[nodiscard]] bool told() const { return m_phase == Phase::told; } ///< it says what came of it
     [[nodiscard]] bool preparing() const { return m_phase == Phase::preparing; }
     [[nodiscard]] std::string words() const; ///< of the bubble, as they stand there
-    [[nodiscard]] const Chapter* chapter() const { return m_chapter ? &*m_chapter : nullptr; }
     [[nodiscard]] const std::optional<PixelBox>& bubble() const { return m_bubble; }
     [[nodiscard]] std::string target(const TourMove& move) const; ///< of a move, with facts
     [[nodiscard]] std::optional<PixelBox> anchor() const;         ///< as it was drawn in the last frame
@@ -57,7 +54,6 @@ private:
         std::optional<RunKey> live;
         int64_t live_steps = 0;
         bool started_run = false;
-        bool had_landmarks = false;
     };
 
     void go_to(size_t step);

@@ -388,6 +388,15 @@ void two_panels_of_a_kind(Robot& r) {
     r.te->WindowClose("//Signals 3");
     r.frames(5);
     GUI_CHECK(!r.find("panel/Signals 3") && r.find("panel/Signals 2"));
+    // Opened anew it begins with the other's view as it is now, which is no change of its own.
+    r.te->WindowFocus("//Signals 2");
+    choose(r, "plot.kl_nats");
+    const std::string last = undo_words(r);
+    r.act("view.another");
+    GUI_CHECK(r.until([&] { return r.find("panel/Signals 3").has_value(); }, 30));
+    r.frames(5);
+    GUI_CHECK(!r.find("3/signals/plot/kl_nats") && undo_words(r) == last &&
+              last == "Signals 2: hide KL teacher || student");
     r.act("view.layout.reset");
     r.frames(5);
     GUI_CHECK(!r.find("panel/Signals 2") && !r.find("panel/Signals 3"));

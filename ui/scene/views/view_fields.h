@@ -21,7 +21,7 @@ struct ViewField {
 
 /// Which of them differ: indices of view_fields(), ascending.
 [[nodiscard]] std::vector<size_t> changed_fields(const Views& before, const Views& after);
-/// In words for a menu: "Signals: plot of KL", "Text: coloured by"; of several the first, and that there are more.
+/// In words for a menu: "Signals: hide Entropy", "Text: colours"; of several the first, and that there are more.
 [[nodiscard]] std::string words_of_change(const std::vector<size_t>& fields, const Views& before,
                                           const Views& after);
 
