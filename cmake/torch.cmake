@@ -32,7 +32,9 @@ if(REFRESHLAB_CUDA)
     set(REFRESHLAB_CUDA_ARCHITECTURES "auto" CACHE STRING "auto, all, or a list as in CMAKE_CUDA_ARCHITECTURES")
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
         if(REFRESHLAB_CUDA_ARCHITECTURES STREQUAL "all")
-            set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90-real 100-real 120) # the last one as PTX as well, for what comes later
+            # Code of x.0 runs on every x.y (CUDA programming guide, binary compatibility), so 80 is 86 and 89 too. The last one as PTX as
+            # well, for what comes later.
+            set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
         elseif(NOT REFRESHLAB_CUDA_ARCHITECTURES STREQUAL "auto")
             set(CMAKE_CUDA_ARCHITECTURES ${REFRESHLAB_CUDA_ARCHITECTURES})
         elseif(EXISTS /dev/nvidia0)

@@ -47,11 +47,11 @@ def engine_fault(name, target):
     return None
 
 
-# Rooms of ui/ from the bottom to the top: a room includes itself and those before it. The first four, which are what the
+# Rooms of ui/ from the bottom to the top: a room includes itself and those before it. The first three, which are what the
 # window shows and what a paper prints, are compiled without Dear ImGui (rl_scene, rl_figure). Rooms within scene/ stand in an order of their own.
-ui_rooms = ["base", "scene", "theme", "figure", "context", "widgets", "draw", "panels", "state", "tour", "dialogs", "shell"]
-ui_plain = {"base", "scene", "theme", "figure"}
-scene_rooms = ["series", "axes", "text", "maps", "attention", "policy", "marks", "runs", "landscape", "views"]
+ui_rooms = ["base", "scene", "figure", "context", "draw", "panels", "state", "tour", "dialogs", "shell"]
+ui_plain = {"base", "scene", "figure"}
+scene_rooms = ["series", "axes", "policy", "text", "maps", "attention", "runs", "landscape", "views", "theme"]
 
 
 def ui_fault(name, target):

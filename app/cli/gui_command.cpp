@@ -106,7 +106,7 @@ Command add_gui_command(CLI::App& app) {
     CLI::App* command =
         app.add_subcommand("gui", "The window; with --screenshot a picture of it, no display needed");
     command->add_option("TRACE", options->trace, "A trace to open");
-    options->run.add_to(*command);
+    options->run.add_to(*command, first_start_config({}));
     command->add_option("--record", options->record, "Record every run of this window into a trace file")
         ->type_name("FILE");
     command->add_flag("--paused", options->paused, "Prefill, then wait for a person to press play");

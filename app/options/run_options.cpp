@@ -97,7 +97,7 @@ bool RunOptions::has_prompt() const {
     return m_prompt_option->count() > 0 || !m_prompt_file.empty();
 }
 
-void RunOptions::add_to(CLI::App& command) {
+void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
     // The last one wins, so that a script can append to a command line.
     command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     m_prompt_option = command.add_option("--prompt", m_prompt, "Prompt text")->type_name("TEXT");
@@ -152,23 +152,20 @@ void RunOptions::add_to(CLI::App& command) {
         ->type_name("KEY=VALUE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);
-    command
-        .add_option("--max-tokens", m_max_tokens,
-                    "Tokens to generate at most; default 256, in the window 330")
-        ->type_name("N");
-    command.add_option("--temperature", m_temperature, "Sampling temperature; 0 = greedy, the default")
-        ->type_name("T");
-    command.add_option("--top-k", m_top_k, "Keep the k most likely tokens; 0 = off, the default")
-        ->type_name("K");
-    command.add_option("--top-p", m_top_p, "Nucleus sampling; 1 = off, the default")->type_name("P");
-    command
-        .add_option("--min-p", m_min_p,
-                    "Drop tokens below this share of the best one's probability; 0 = off, the default")
-        ->type_name("P");
-    command.add_option("--seed", m_seed, "Seed of every random number of the run; default 0")->type_name("S");
-    command.add_flag("--ignore-stop", m_ignore_stop, "Do not stop at the end token (timing runs)");
-    command.add_flag("--shadow", m_shadow,
-                     "Run the teacher every step: a complete KL curve, at the teacher's cost");
+    for (const Parameter& parameter : parameters()) {
+        if (parameter.option.empty()) continue;
+        const std::string name(parameter.option), key(parameter.key), help(parameter.help);
+        if (parameter.kind == Parameter::Kind::boolean) {
+            command.add_flag_callback(
+                name, [this, key] { m_short[key] = "true"; }, help);
+        } else {
+            command
+                .add_option_function<std::string>(
+                    name, [this, key](const std::string& value) { m_short[key] = value; },
+                    fmt::format("{} Default {}", help, *parameter_value(defaults, key)))
+                ->type_name(parameter.kind == Parameter::Kind::integer ? "N" : "X");
+        }
+    }
     command.add_option("--device", m_device, "Device of both models: auto (the default), cpu, cuda, cuda:N")
         ->type_name("DEVICE");
     command.add_option("--teacher-device", m_teacher_device, "Device of the teacher, if another")
@@ -246,19 +243,11 @@ RunConfig RunOptions::config(RunConfig base) const {
         config.dtype = named("--dtype", m_dtype, {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::native});
     if (m_threads > 0) config.threads = m_threads;
     note_threads(m_threads);
-    if (m_ignore_stop) config.ignore_stop = true;
-    if (m_shadow) config.shadow = true;
     if (!m_policy.empty()) config.policy = policy_of(m_policy);
     if (!m_student_cache.empty()) config.student_cache = cache_policy_of(m_student_cache, "--student-cache");
     if (!m_teacher_cache.empty()) config.teacher_cache = cache_policy_of(m_teacher_cache, "--teacher-cache");
-    const std::pair<const char*, const std::string&> plain[] = {
-        {"max_tokens", m_max_tokens}, {"sampler.temperature", m_temperature},
-        {"sampler.top_k", m_top_k},   {"sampler.top_p", m_top_p},
-        {"sampler.min_p", m_min_p},   {"seed", m_seed},
-    };
-    for (const auto& [key, value] : plain) {
-        if (!value.empty()) set_parameter(config, key, value);
-    }
+    for (const auto& [key, value] : m_short)
+        set_parameter(config, key, value);
     for (const std::string& assignment : m_set)
         set_parameter(config, assignment);
     leave_out_bundled(config);

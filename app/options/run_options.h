@@ -3,6 +3,7 @@
 #include "app/base/output.h"
 #include "engine/control/run_config.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace refreshlab::app {
 /// are those of --set, JSON and the window.
 class RunOptions {
 public:
-    void add_to(CLI::App& command);
+    /// \param defaults  the values of options that are not given, for the help
+    void add_to(CLI::App& command, const RunConfig& defaults = {});
 
     /// `base` with what was given on the command line on top: models and prompt, then the policy, then --set in order. A
     /// bundled model that cannot take part in a run of the other mode is left out, with a note. Throws Error{bad_input}.
@@ -37,10 +39,10 @@ private:
 
     std::string m_prompt, m_prompt_file, m_given_file, m_teacher, m_student, m_mode, m_policy,
         m_student_cache, m_teacher_cache, m_device, m_teacher_device, m_student_device, m_dtype;
-    std::string m_max_tokens, m_temperature, m_top_k, m_top_p, m_min_p, m_seed;
+    std::map<std::string, std::string> m_short; ///< of Parameter::option: key, value
     std::vector<std::string> m_set;
     int m_threads = 0;
-    bool m_raw_prompt = false, m_ignore_stop = false, m_shadow = false;
+    bool m_raw_prompt = false;
     CLI::Option* m_prompt_option = nullptr;
 };
 

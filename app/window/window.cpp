@@ -9,8 +9,8 @@
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/landscape/landscape_of_run.h"
+#include "ui/scene/theme/theme.h"
 #include "ui/state/layout.h"
-#include "ui/theme/theme.h"
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>

@@ -140,36 +140,51 @@ Parameter choice(std::string_view key, std::string_view label, std::string_view 
     return p;
 }
 
+Parameter with_option(Parameter parameter, std::string_view option) {
+    parameter.option = option;
+    return parameter;
+}
+
 /// The list is the order in which --help and the window show it: the run, then the policy, then measuring.
 void add_run(std::vector<ParameterEntry>& table) {
     table.push_back(plain(
-        real("sampler.temperature", "Temperature", "",
-             "Divides the logits before a token is drawn; 0 always takes the likeliest.", 0, 100, 0, 2),
+        with_option(real("sampler.temperature", "Temperature", "",
+                         "Divides the logits before a token is drawn; 0 always takes the likeliest.", 0, 100,
+                         0, 2),
+                    "--temperature"),
         [](auto& c) -> auto& { return c.sampler.temperature; }));
     table.push_back(plain(
-        integer("sampler.top_k", "Top-k", "tokens", "Draws from the k likeliest tokens; 0 = off.", 0, 1e6, 0,
-                100),
+        with_option(integer("sampler.top_k", "Top-k", "tokens", "Draws from the k likeliest tokens; 0 = off.",
+                            0, 1e6, 0, 100),
+                    "--top-k"),
         [](auto& c) -> auto& { return c.sampler.top_k; }));
     table.push_back(plain(
-        real("sampler.top_p", "Top-p", "",
-             "Draws from the fewest tokens whose probability reaches p; 1 = off.", 0, 1, 0, 1),
+        with_option(real("sampler.top_p", "Top-p", "",
+                         "Draws from the fewest tokens whose probability reaches p; 1 = off.", 0, 1, 0, 1),
+                    "--top-p"),
         [](auto& c) -> auto& { return c.sampler.top_p; }));
     table.push_back(plain(
-        real("sampler.min_p", "Min-p", "",
-             "Drops tokens below this share of the likeliest one's probability; 0 = off.", 0, 1, 0, 1),
+        with_option(real("sampler.min_p", "Min-p", "",
+                         "Drops tokens below this share of the likeliest one's probability; 0 = off.", 0, 1,
+                         0, 1),
+                    "--min-p"),
         [](auto& c) -> auto& { return c.sampler.min_p; }));
     // Up to 2^64 - 1; the double above it is exact, and whole numbers are parsed as such.
     table.push_back(plain(
-        integer("seed", "Seed", "", "Random numbers are keyed by seed and position.", 0,
-                18446744073709551616.0, 0, 1000),
+        with_option(integer("seed", "Seed", "", "Random numbers are keyed by seed and position.", 0,
+                            18446744073709551616.0, 0, 1000),
+                    "--seed"),
         [](auto& c) -> auto& { return c.seed; }));
-    Parameter max_tokens = integer("max_tokens", "Tokens", "tokens",
-                                   "How many tokens a run generates at most.", 1, 1e6, 1, 2048);
+    Parameter max_tokens = with_option(integer("max_tokens", "Tokens", "tokens",
+                                               "How many tokens a run generates at most.", 1, 1e6, 1, 2048),
+                                       "--max-tokens");
     max_tokens.live = false;
     table.push_back(plain(
         max_tokens, [](auto& c) -> auto& { return c.max_tokens; }));
     table.push_back(plain(
-        boolean("ignore_stop", "Ignore the end token", "The end token does not stop the run (timing)."),
+        with_option(
+            boolean("ignore_stop", "Ignore the end token", "The end token does not stop the run (timing)."),
+            "--ignore-stop"),
         [](auto& c) -> auto& { return c.ignore_stop; }));
     ParameterEntry kernels;
     kernels.parameter =
@@ -536,8 +551,10 @@ void add_trigger(std::vector<ParameterEntry>& table, const Signal& signal) {
 
 void add_measuring(std::vector<ParameterEntry>& table) {
     table.push_back(plain(
-        boolean("shadow", "Shadow KL",
-                "The teacher runs at every step: a complete KL curve, about three times the time."),
+        with_option(
+            boolean("shadow", "Shadow KL",
+                    "The teacher runs at every step: a complete KL curve, about three times the time."),
+            "--shadow"),
         [](auto& c) -> auto& { return c.shadow; }));
     table.push_back(plain(
         boolean("mc.measure", "Measure MC dropout", "Measures the MC signals also without an mc trigger."),
@@ -558,6 +575,7 @@ void add_measuring(std::vector<ParameterEntry>& table) {
         return c.mc.p < 0 ? "none" : to_text(c.mc.p);
     };
     p.set = [](RunConfig& c, const ParameterValue& v) { c.mc.p = v.none ? -1 : v.number; };
+    p.earlier_none = -1;
     table.push_back(std::move(p));
 
     ParameterEntry every = plain(
@@ -570,6 +588,7 @@ void add_measuring(std::vector<ParameterEntry>& table) {
         set(config, value);
         if (Trigger* trigger = find_trigger(config.policy, "mc_variance")) trigger->every = config.mc.every;
     };
+    every.earlier_name = "stride";
     table.push_back(std::move(every));
 
     table.push_back(plain(
@@ -595,14 +614,16 @@ void add_measuring(std::vector<ParameterEntry>& table) {
         [](auto& c) -> auto& { return c.capture.attention_megabytes; });
     megabytes.parameter.live = false;
     table.push_back(std::move(megabytes));
-    table.push_back(plain(
+    ParameterEntry bins = plain(
         integer(
             "capture.attention_bins", "Numbers of an attention row", "numbers",
             "A head's row of attention is kept as so many numbers at most, sums over neighbouring keys. 0 "
             "keeps a number for every key, which over a long context is much to bring from a GPU and to "
             "store.",
             0, max_attention_bins, 0, 4096),
-        [](auto& c) -> auto& { return c.capture.attention_bins; }));
+        [](auto& c) -> auto& { return c.capture.attention_bins; });
+    bins.newer = true;
+    table.push_back(std::move(bins));
     table.push_back(plain(
         boolean("capture.attention_entropy", "Measure attention entropy",
                 "Measures the entropy of every layer's attention at each step, also where no trigger "
@@ -619,12 +640,18 @@ void add_measuring(std::vector<ParameterEntry>& table) {
 const std::vector<ParameterEntry>& parameter_table() {
     static const std::vector<ParameterEntry> table = [] {
         std::vector<ParameterEntry> entries;
-        add_run(entries);
+        const auto add_of_run = [&](auto add) {
+            const size_t first = entries.size();
+            add(entries);
+            for (size_t i = first; i < entries.size(); ++i)
+                entries[i].of_run = true;
+        };
+        add_of_run(add_run);
         add_policy(entries);
         for (const Signal& signal : signals()) {
             if (signal.letter != 0) add_trigger(entries, signal);
         }
-        add_measuring(entries);
+        add_of_run(add_measuring);
         add_cache_parameters(entries);
         return entries;
     }();

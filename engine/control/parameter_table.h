@@ -25,6 +25,12 @@ struct ParameterValue {
 struct ParameterEntry {
     Parameter parameter;
     std::string word; ///< of a trigger's field: what its trigger is called in messages, "entropy"
+    bool of_run =
+        false; ///< a field of RunConfig itself, and its key the place in the JSON (parameter_json.h)
+    bool newer =
+        false; ///< of_run: earlier programs do not know it, so it is written only where it is not the default
+    std::string_view earlier_name{};      ///< of_run: the key's last word in files of earlier versions
+    std::optional<double> earlier_none{}; ///< of_run, optional: what they write in place of null
     /// Of a field that not every configuration has: why this one has it not; null: the policy lacks the trigger.
     std::function<std::string(const RunConfig&)> why_absent{};
     /// Of a field that is live in some configurations: why it is fixed in this one, empty if it is not; null: Parameter::live says it.

@@ -25,6 +25,8 @@ struct Parameter {
     std::string_view label; ///< for people, sentence case
     std::string_view unit;  ///< "bits", "tokens", ""
     std::string_view help;  ///< one sentence
+    std::string_view
+        option; ///< short form of `--set KEY=` on the command line: "--top-k"; empty: there is none
     Kind kind = Kind::real;
     double min = 0, max = 0;               ///< inclusive range accepted
     double slider_min = 0, slider_max = 0; ///< usual range

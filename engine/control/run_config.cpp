@@ -1,6 +1,7 @@
 #include "engine/control/run_config.h"
 
 #include "engine/base/error.h"
+#include "engine/control/parameter_json.h"
 #include "engine/control/parameters.h"
 #include "engine/control/stored_config.h"
 #include "engine/refresh/json_fields.h"
@@ -22,66 +23,6 @@ constexpr std::array<std::string_view, 5> kernel_set_names = {"auto", "portable"
 constexpr int64_t no_context = int64_t{1} << 40; ///< the models' context is not known here
 constexpr int64_t max_threads = 4096;
 
-/// Ranges stand once, in the parameter table.
-template <std::integral T>
-void read_whole(JsonFields& fields, std::string_view key, std::string_view parameter, T& out) {
-    const Parameter& p = *find_parameter(parameter);
-    fields.integer(key, out, static_cast<int64_t>(p.min), static_cast<int64_t>(p.max));
-}
-
-void read_real(JsonFields& fields, std::string_view key, std::string_view parameter, double& out) {
-    const Parameter& p = *find_parameter(parameter);
-    fields.real(key, out, p.min, p.max);
-}
-
-void read_sampler(const nlohmann::json& json, const std::string& what, SamplerConfig& sampler) {
-    JsonFields fields(json, what, "sampler");
-    read_real(fields, "temperature", "sampler.temperature", sampler.temperature);
-    read_whole(fields, "top_k", "sampler.top_k", sampler.top_k);
-    read_real(fields, "top_p", "sampler.top_p", sampler.top_p);
-    read_real(fields, "min_p", "sampler.min_p", sampler.min_p);
-    fields.finish();
-}
-
-void read_mc(const nlohmann::json& json, const std::string& what, McConfig& mc) {
-    JsonFields fields(json, what, "mc");
-    fields.boolean("measure", mc.measure);
-    read_whole(fields, "samples", "mc.samples", mc.samples);
-    // null: the checkpoint's own; files of earlier versions say -1
-    if (const nlohmann::json* p = fields.find("p"); p != nullptr && p->is_null()) {
-        mc.p = -1;
-    } else {
-        fields.real("p", mc.p, -1, find_parameter("mc.p")->max);
-    }
-    // Traces, and specs of earlier versions, say "stride".
-    if (fields.find("every") != nullptr && fields.find("stride") != nullptr)
-        fields.fail("stride", "is the earlier name of every; give one of them");
-    read_whole(fields, "stride", "mc.every", mc.every);
-    read_whole(fields, "every", "mc.every", mc.every);
-    fields.finish();
-}
-
-void read_capture(const nlohmann::json& json, const std::string& what, CaptureConfig& capture) {
-    JsonFields fields(json, what, "capture");
-    fields.boolean("attention", capture.attention);
-    fields.integer("attention_megabytes", capture.attention_megabytes, 0, max_attention_megabytes);
-    read_whole(fields, "top_k", "capture.top_k", capture.top_k);
-    read_whole(fields, "attention_bins", "capture.attention_bins", capture.attention_bins);
-    fields.boolean("attention_entropy", capture.attention_entropy);
-    if (const nlohmann::json* layers = fields.find("layers")) {
-        if (!layers->is_array())
-            fields.fail("layers", "must be a list of layers [...], not " + shown(*layers));
-        capture.layers.clear();
-        for (const nlohmann::json& layer : *layers) {
-            const bool good = layer.is_number_integer() && layer.get<int64_t>() >= 0 &&
-                              layer.get<int64_t>() < max_capture_layers;
-            if (!good) fields.fail("layers", "must hold layer numbers from 0, not " + shown(layer));
-            capture.layers.push_back(layer.get<int32_t>());
-        }
-    }
-    fields.finish();
-}
-
 void read_ids(const nlohmann::json& json, JsonFields& fields, std::vector<int32_t>& ids) {
     if (!json.is_array()) fields.fail("given_ids", "must be a list of token ids [...], not " + shown(json));
     for (const nlohmann::json& id : json) {
@@ -100,9 +41,7 @@ void read_task(const nlohmann::json& json, const std::string& what, TaskConfig& 
     fields.finish();
 }
 
-} // namespace
-
-nlohmann::json to_json(const RunConfig& config) {
+nlohmann::json json_of(const RunConfig& config, ParameterNames names) {
     nlohmann::json json = {{"teacher_dir", config.teacher_dir},
                            {"student_dir", config.student_dir},
                            {"device", config.device},
@@ -110,7 +49,6 @@ nlohmann::json to_json(const RunConfig& config) {
                            {"student_device", config.student_device},
                            {"dtype", to_string(config.dtype)},
                            {"threads", config.threads},
-                           {"kernels", to_string(config.kernels)},
                            {"mode", to_string(config.mode)},
                            {"prompt", config.prompt},
                            {"raw_prompt", config.raw_prompt},
@@ -119,41 +57,23 @@ nlohmann::json to_json(const RunConfig& config) {
                             {{"kind", config.task.kind},
                              {"reference", config.task.reference},
                              {"almanac", config.task.almanac}}},
-                           {"max_tokens", config.max_tokens},
-                           {"ignore_stop", config.ignore_stop},
-                           {"seed", config.seed},
-                           {"sampler",
-                            {{"temperature", config.sampler.temperature},
-                             {"top_k", config.sampler.top_k},
-                             {"top_p", config.sampler.top_p},
-                             {"min_p", config.sampler.min_p}}},
-                           {"policy", policy_to_json(config.policy)},
-                           {"shadow", config.shadow},
-                           {"mc",
-                            {{"measure", config.mc.measure},
-                             {"samples", config.mc.samples},
-                             {"p", config.mc.p < 0 ? nlohmann::json(nullptr) : nlohmann::json(config.mc.p)},
-                             {"every", config.mc.every}}},
-                           {"capture",
-                            {{"attention", config.capture.attention},
-                             {"layers", config.capture.layers},
-                             {"attention_megabytes", config.capture.attention_megabytes},
-                             {"top_k", config.capture.top_k},
-                             {"attention_entropy", config.capture.attention_entropy}}}};
+                           {"policy", policy_to_json(config.policy)}};
+    write_parameters(config, json, names);
     // Left out where nothing is chosen: earlier programs read such a configuration, and ids of sweep runs stay.
-    if (config.capture.attention_bins > 0) json["capture"]["attention_bins"] = config.capture.attention_bins;
     if (!config.student_cache.is_full()) json["student_cache"] = to_json(config.student_cache);
     if (!config.teacher_cache.is_full()) json["teacher_cache"] = to_json(config.teacher_cache);
     if (!config.given_ids.empty()) json["given_ids"] = config.given_ids; // earlier programs know no such key
     return json;
 }
 
+} // namespace
+
+nlohmann::json to_json(const RunConfig& config) {
+    return json_of(config, ParameterNames::present);
+}
+
 nlohmann::json stored_json(const RunConfig& config) {
-    nlohmann::json json = to_json(config);
-    nlohmann::json& mc = json["mc"];
-    mc["stride"] = mc["every"];
-    mc.erase("every");
-    return json;
+    return json_of(config, ParameterNames::earlier);
 }
 
 RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what) {
@@ -168,9 +88,6 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
         config.dtype = static_cast<Dtype>(*dtype);
     }
     fields.integer("threads", config.threads, 0, max_threads);
-    if (const auto set = fields.choice("kernels", {kernel_set_names.begin(), kernel_set_names.end()})) {
-        config.kernels = static_cast<KernelSet>(*set);
-    }
     if (const auto mode = fields.choice("mode", {mode_names.begin(), mode_names.end()})) {
         config.mode = static_cast<Mode>(*mode);
     }
@@ -179,10 +96,7 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     fields.text("given_text", config.given_text);
     if (const nlohmann::json* ids = fields.find("given_ids")) read_ids(*ids, fields, config.given_ids);
     if (const nlohmann::json* task = fields.find("task")) read_task(*task, what, config.task);
-    read_whole(fields, "max_tokens", "max_tokens", config.max_tokens);
-    fields.boolean("ignore_stop", config.ignore_stop);
-    fields.unsigned_integer("seed", config.seed);
-    if (const nlohmann::json* sampler = fields.find("sampler")) read_sampler(*sampler, what, config.sampler);
+    read_parameters(fields, what, config); // before the policy: mc.every also sets a trigger's
     if (const nlohmann::json* policy = fields.find("policy")) {
         config.policy = policy_from_json(*policy, what + ", policy", Thresholds::any_finite);
     }
@@ -191,9 +105,6 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
         if (const nlohmann::json* json_cache = fields.find(key))
             *cache = cache_policy_from_json(*json_cache, what, key);
     }
-    fields.boolean("shadow", config.shadow);
-    if (const nlohmann::json* mc = fields.find("mc")) read_mc(*mc, what, config.mc);
-    if (const nlohmann::json* capture = fields.find("capture")) read_capture(*capture, what, config.capture);
     fields.finish();
     return config;
 }

@@ -13,10 +13,10 @@
 #include "ui/figure/style.h"
 #include "ui/scene/axes/playback.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/policy/drafts.h"
+#include "ui/scene/text/step_marks.h"
+#include "ui/scene/theme/theme.h"
 #include "ui/scene/views/views.h"
-#include "ui/theme/theme.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include "ui/dialogs/derive_form.h"
 
 #include "engine/base/error.h"
-#include "ui/widgets/text_entry.h"
-#include "ui/widgets/widgets.h"
+#include "ui/draw/text_entry.h"
+#include "ui/draw/widgets.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,10 +4,10 @@
 #include "ui/context/figure_request.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/dialogs/work_dialog.h"
+#include "ui/draw/widgets.h"
 #include "ui/figure/figure_file.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

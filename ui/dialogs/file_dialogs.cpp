@@ -6,6 +6,7 @@
 #include "ui/base/value_format.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/dialogs/work_dialog.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
@@ -13,7 +14,6 @@
 #include "ui/scene/runs/saved_runs.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 
 #include "engine/base/model_path.h"
 #include "engine/fetch/fetch_model.h"
-#include "ui/widgets/text_entry.h"
-#include "ui/widgets/widgets.h"
+#include "ui/draw/text_entry.h"
+#include "ui/draw/widgets.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

@@ -2,8 +2,8 @@
 
 #include "ui/dialogs/derive_form.h"
 #include "ui/dialogs/new_run.h"
+#include "ui/draw/path_picker.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/path_picker.h"
 
 #include <atomic>
 #include <memory>

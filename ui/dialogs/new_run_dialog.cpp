@@ -5,11 +5,11 @@
 #include "ui/dialogs/model_choice.h"
 #include "ui/dialogs/new_run.h"
 #include "ui/dialogs/prompt_files.h"
+#include "ui/draw/cache_controls.h"
+#include "ui/draw/text_entry.h"
+#include "ui/draw/widgets.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/cache_controls.h"
-#include "ui/widgets/text_entry.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <misc/cpp/imgui_stdlib.h>

@@ -3,10 +3,10 @@
 #include "ui/base/format.h"
 #include "ui/base/fuzzy.h"
 #include "ui/dialogs/dialogs.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <misc/cpp/imgui_stdlib.h>

@@ -1,7 +1,7 @@
 #include "ui/dialogs/dialogs.h"
+#include "ui/draw/widgets.h"
 #include "ui/state/shell_state.h"
 #include "ui/tour/chapter.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

@@ -1,6 +1,6 @@
 #include "ui/dialogs/work_dialog.h"
 
-#include "ui/widgets/widgets.h"
+#include "ui/draw/widgets.h"
 
 #include <imgui.h>
 

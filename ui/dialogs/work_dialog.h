@@ -1,8 +1,8 @@
 #pragma once
 
+#include "ui/draw/path_picker.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/path_picker.h"
 
 #include <atomic>
 #include <functional>

@@ -1,8 +1,8 @@
 #include "ui/draw/badge.h"
 
 #include "ui/base/colour.h"
-#include "ui/scene/marks/rug.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/text/rug.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,8 @@
 #include "ui/base/colour.h"
 #include "ui/context/context.h"
 #include "ui/context/landmarks.h"
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <imgui.h>
 

@@ -2,8 +2,8 @@
 
 #include "ui/base/value_format.h"
 #include "ui/draw/tooltips.h"
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ui/context/context.h"
-#include "ui/scene/marks/tip_place.h"
+#include "ui/scene/text/tip_place.h"
 
 #include <imgui.h>
 

@@ -1,7 +1,7 @@
 #include "ui/draw/rug.h"
 
-#include "ui/scene/marks/rug.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/text/rug.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <algorithm>
 #include <cmath>

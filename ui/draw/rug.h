@@ -1,8 +1,8 @@
 #pragma once
 
 #include "ui/context/context.h"
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <imgui.h>
 

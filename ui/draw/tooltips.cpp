@@ -3,11 +3,11 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
-#include "ui/scene/marks/rug.h"
 #include "ui/scene/series/series_set.h"
+#include "ui/scene/text/rug.h"
 #include "ui/scene/text/token_colours.h"
 #include "ui/scene/text/token_label.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "ui/context/context.h"
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/step_marks.h"
-#include "ui/scene/marks/tip_place.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/step_marks.h"
+#include "ui/scene/text/tip_place.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ui/theme/theme.h"
+#include "ui/scene/theme/theme.h"
 
 #include <cmath>
 #include <filesystem>

@@ -1,12 +1,12 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
+#include "ui/draw/offer_run.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/event_choice.h"
-#include "ui/scene/marks/event_table.h"
-#include "ui/scene/marks/step_marks.h"
-#include "ui/widgets/offer_run.h"
+#include "ui/scene/text/event_choice.h"
+#include "ui/scene/text/event_table.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

@@ -1,7 +1,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

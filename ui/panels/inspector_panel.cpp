@@ -1,12 +1,12 @@
 #include "ui/base/value_format.h"
 #include "ui/context/branch.h"
 #include "ui/draw/candidates.h"
+#include "ui/draw/offer_run.h"
+#include "ui/draw/text_entry.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/scene/text/token_label.h"
-#include "ui/widgets/offer_run.h"
-#include "ui/widgets/text_entry.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

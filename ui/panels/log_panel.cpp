@@ -1,5 +1,5 @@
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <misc/cpp/imgui_stdlib.h>

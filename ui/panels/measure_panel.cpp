@@ -1,6 +1,6 @@
 #include "ui/base/format.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

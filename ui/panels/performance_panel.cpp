@@ -1,8 +1,8 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

@@ -2,14 +2,14 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/context/branch.h"
+#include "ui/draw/offer_run.h"
 #include "ui/draw/text.h"
+#include "ui/draw/text_entry.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/policy/what_if_preview.h"
 #include "ui/scene/runs/run_rows.h"
 #include "ui/scene/runs/run_set.h"
-#include "ui/theme/run_colours.h"
-#include "ui/widgets/offer_run.h"
-#include "ui/widgets/text_entry.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

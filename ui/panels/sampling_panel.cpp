@@ -1,5 +1,5 @@
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
-#include "ui/widgets/widgets.h"
 
 namespace refreshlab::ui {
 

@@ -3,6 +3,7 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
 #include "ui/draw/change_ticks.h"
+#include "ui/draw/offer_run.h"
 #include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/run_overlays.h"
 #include "ui/draw/plot/signal_plot.h"
@@ -12,11 +13,10 @@
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/plot_stack.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/rug.h"
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/rug.h"
+#include "ui/scene/text/step_marks.h"
 #include "ui/scene/text/token_label.h"
-#include "ui/theme/run_colours.h"
-#include "ui/widgets/offer_run.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 #include <implot.h>

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/model_path.h"
 #include "ui/dialogs/dialogs.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/shell/panel_guard.h"
@@ -10,7 +11,6 @@
 #include "ui/shell/shell_impl.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <imgui_internal.h>

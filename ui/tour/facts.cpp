@@ -5,8 +5,8 @@
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
 #include "ui/panels/panel.h"
-#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/series/series_set.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <fmt/format.h>
 

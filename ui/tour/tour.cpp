@@ -4,10 +4,10 @@
 #include "engine/control/parameters.h"
 #include "engine/tasks/prompt_file.h"
 #include "ui/context/branch.h"
+#include "ui/draw/widgets.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/tour/bubble_place.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <imgui_internal.h>

@@ -2,7 +2,7 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <imgui_internal.h>
 

@@ -4,7 +4,7 @@
 #include "tests/ui/figure/drawn_figure.h"
 #include "tests/ui/figure/figure_fixture.h"
 #include "ui/scene/attention/attention_colours.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

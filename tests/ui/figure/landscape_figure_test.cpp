@@ -7,7 +7,7 @@
 #include "ui/figure/figure_file.h"
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/landscape_model.h"
-#include "ui/theme/stairs_colours.h"
+#include "ui/scene/theme/stairs_colours.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -7,9 +7,9 @@
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/cache_map.h"
 #include "ui/scene/text/rejected_drafts.h"
+#include "ui/scene/theme/run_colours.h"
+#include "ui/scene/theme/text_hue.h"
 #include "ui/scene/views/coloured_text.h"
-#include "ui/theme/run_colours.h"
-#include "ui/theme/text_hue.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

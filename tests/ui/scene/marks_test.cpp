@@ -3,11 +3,11 @@
 #include "engine/refresh/policy.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
-#include "ui/scene/marks/event_choice.h"
-#include "ui/scene/marks/event_table.h"
-#include "ui/scene/marks/rug.h"
-#include "ui/scene/marks/step_marks.h"
-#include "ui/scene/marks/tip_place.h"
+#include "ui/scene/text/event_choice.h"
+#include "ui/scene/text/event_table.h"
+#include "ui/scene/text/rug.h"
+#include "ui/scene/text/step_marks.h"
+#include "ui/scene/text/tip_place.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>

@@ -1,11 +1,11 @@
 #include "engine/record/recording/older_cache_events.h"
 #include "tests/support/seed.h"
 #include "ui/base/latest_answer.h"
-#include "ui/scene/marks/token_origins.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/what_if_preview.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/scene/text/token_label.h"
+#include "ui/scene/text/token_origins.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -4,7 +4,7 @@
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/axes/playback.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/markers.h"
+#include "ui/scene/text/markers.h"
 
 #include <catch2/catch_test_macros.hpp>
 

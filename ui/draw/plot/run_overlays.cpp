@@ -1,7 +1,7 @@
 #include "ui/draw/plot/run_overlays.h"
 
 #include "ui/draw/text.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

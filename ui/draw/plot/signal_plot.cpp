@@ -1,8 +1,8 @@
 #include "ui/draw/plot/signal_plot.h"
 
 #include "ui/base/value_format.h"
+#include "ui/draw/widgets.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <implot.h>

@@ -7,14 +7,14 @@
 #include "ui/scene/axes/value_axis.h"
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/maps/layer_strip.h"
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/tip_place.h"
 #include "ui/scene/policy/empty_hint.h"
 #include "ui/scene/policy/live_changes.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/what_if_preview.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/series/series_set.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/tip_place.h"
 
 #include <cstdint>
 #include <map>

@@ -1,8 +1,8 @@
 // What a plot of the Signals panel shows of a recording: curve, band, refreshes, the steps that are looked at.
 #include "ui/base/colour.h"
 #include "ui/draw/plot/signal_plot.h"
-#include "ui/scene/marks/rug.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/text/rug.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <implot.h>
 

@@ -3,10 +3,10 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/plot/signal_plot.h"
+#include "ui/draw/widgets.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/scene/text/signal_reading.h"
 #include "ui/scene/text/token_colours.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

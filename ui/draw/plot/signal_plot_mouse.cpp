@@ -5,7 +5,7 @@
 #include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/tooltips.h"
-#include "ui/widgets/widgets.h"
+#include "ui/draw/widgets.h"
 
 #include <fmt/format.h>
 #include <implot.h>

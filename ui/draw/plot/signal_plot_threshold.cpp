@@ -3,7 +3,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/plot/signal_plot.h"
-#include "ui/widgets/widgets.h"
+#include "ui/draw/widgets.h"
 
 #include <fmt/format.h>
 #include <implot.h>

@@ -1,6 +1,6 @@
 #include "ui/draw/plot/threshold_drag.h"
 
-#include "ui/widgets/widgets.h"
+#include "ui/draw/widgets.h"
 
 #include <imgui.h>
 

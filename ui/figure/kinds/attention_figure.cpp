@@ -9,7 +9,7 @@
 #include "ui/scene/attention/head_ranking.h"
 #include "ui/scene/attention/read_history.h"
 #include "ui/scene/text/token_label.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 #include "ui/scene/landscape/landscape_model.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/heatmap.h"
-#include "ui/theme/stairs_colours.h"
+#include "ui/scene/theme/stairs_colours.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,12 +8,12 @@
 #include "ui/figure/paint/text_paint.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/cache_map.h"
-#include "ui/scene/marks/token_origins.h"
 #include "ui/scene/text/rejected_drafts.h"
 #include "ui/scene/text/text_finder.h"
 #include "ui/scene/text/text_layout.h"
+#include "ui/scene/text/token_origins.h"
+#include "ui/scene/theme/text_hue.h"
 #include "ui/scene/views/coloured_text.h"
-#include "ui/theme/text_hue.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "ui/base/value_format.h"
 #include "ui/scene/maps/heatmap.h"
 #include "ui/scene/text/token_label.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 

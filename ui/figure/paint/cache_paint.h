@@ -2,7 +2,7 @@
 
 #include "ui/figure/pen.h"
 #include "ui/scene/maps/cache_model.h"
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <algorithm>
 #include <array>

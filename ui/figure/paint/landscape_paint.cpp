@@ -3,7 +3,7 @@
 #include "ui/base/value_format.h"
 #include "ui/figure/paint/map_parts.h"
 #include "ui/scene/maps/heatmap.h"
-#include "ui/theme/stairs_colours.h"
+#include "ui/scene/theme/stairs_colours.h"
 
 #include <fmt/format.h>
 

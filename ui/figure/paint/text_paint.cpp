@@ -2,7 +2,7 @@
 
 #include "ui/scene/maps/cache_map.h"
 #include "ui/scene/text/text_finder.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <algorithm>
 #include <array>

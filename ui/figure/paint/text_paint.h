@@ -2,11 +2,11 @@
 
 #include "ui/figure/pen.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/step_marks.h"
-#include "ui/scene/marks/token_origins.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/text/gone_tokens.h"
+#include "ui/scene/text/step_marks.h"
 #include "ui/scene/text/text_layout.h"
+#include "ui/scene/text/token_origins.h"
 #include "ui/scene/views/coloured_text.h"
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 #include "ui/figure/signals/refresh_strip.h"
 
 #include "ui/figure/kinds/kinds.h"
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/rug.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/rug.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include "ui/figure/signals/refresh_strip.h"
 #include "ui/figure/signals/signals_model.h"
 #include "ui/scene/maps/layer_strip.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 

@@ -5,8 +5,8 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/rug.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/rug.h"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 
 #include "ui/figure/figure.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/series/series_set.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <optional>
 #include <string>

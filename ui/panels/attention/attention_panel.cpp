@@ -1,7 +1,7 @@
 #include "ui/panels/attention/attention_panel.h"
 
 #include "ui/panels/attention/attention_frame.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <algorithm>
 #include <tuple>

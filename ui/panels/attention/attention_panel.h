@@ -1,12 +1,12 @@
 #pragma once
 
+#include "ui/draw/copy_menu.h"
 #include "ui/figure/paint/attention_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/attention/attention_colours.h"
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/attention/head_ranking.h"
-#include "ui/widgets/copy_menu.h"
 
 #include <array>
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include "ui/draw/colour_bar.h"
 #include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/cache/cache_frame.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

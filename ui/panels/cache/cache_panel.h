@@ -1,12 +1,12 @@
 #pragma once
 
 #include "ui/base/pixel_box.h"
+#include "ui/draw/copy_menu.h"
 #include "ui/figure/paint/cache_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/maps/cache_cells.h"
 #include "ui/scene/maps/cache_model.h"
 #include "ui/scene/maps/colour_maps.h"
-#include "ui/widgets/copy_menu.h"
 
 #include <array>
 #include <cstdint>

@@ -3,9 +3,9 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/colour_bar.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/distribution/distribution_panel.h"
 #include "ui/scene/series/distribution.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

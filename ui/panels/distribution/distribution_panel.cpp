@@ -1,11 +1,11 @@
 #include "ui/panels/distribution/distribution_panel.h"
 
 #include "ui/base/value_format.h"
+#include "ui/draw/offer_run.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/series/distribution.h"
-#include "ui/widgets/offer_run.h"
-#include "ui/widgets/widgets.h"
 
 #include <algorithm>
 #include <memory>

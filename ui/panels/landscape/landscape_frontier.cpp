@@ -7,11 +7,11 @@
 #include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
+#include "ui/draw/widgets.h"
 #include "ui/figure/paint/landscape_paint.h"
 #include "ui/panels/landscape/landscape_panel.h"
 #include "ui/scene/maps/heatmap.h"
 #include "ui/scene/policy/thresholds.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <implot.h>

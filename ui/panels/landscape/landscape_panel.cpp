@@ -2,8 +2,8 @@
 
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/widgets.h"
 #include "ui/scene/maps/heatmap.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

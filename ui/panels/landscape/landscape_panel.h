@@ -2,6 +2,7 @@
 
 #include "ui/base/latest_answer.h"
 #include "ui/base/pixel_box.h"
+#include "ui/draw/copy_menu.h"
 #include "ui/figure/paint/landscape_paint.h"
 #include "ui/panels/landscape/range_bar.h"
 #include "ui/panels/panel.h"
@@ -13,7 +14,6 @@
 #include "ui/scene/landscape/map_view.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/colour_maps.h"
-#include "ui/widgets/copy_menu.h"
 
 #include <array>
 #include <cstdint>

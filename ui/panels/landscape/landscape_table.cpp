@@ -2,9 +2,9 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/text.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/landscape/landscape_panel.h"
-#include "ui/theme/stairs_colours.h"
-#include "ui/widgets/widgets.h"
+#include "ui/scene/theme/stairs_colours.h"
 
 #include <fmt/format.h>
 

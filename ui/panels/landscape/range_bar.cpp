@@ -4,7 +4,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/text.h"
-#include "ui/widgets/widgets.h"
+#include "ui/draw/widgets.h"
 
 #include <fmt/format.h>
 

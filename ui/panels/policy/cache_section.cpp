@@ -2,7 +2,7 @@
 
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
-#include "ui/widgets/widgets.h"
+#include "ui/draw/widgets.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

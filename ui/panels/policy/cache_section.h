@@ -1,8 +1,8 @@
 #pragma once
 
 #include "ui/context/context.h"
-#include "ui/widgets/cache_controls.h"
-#include "ui/widgets/path_picker.h"
+#include "ui/draw/cache_controls.h"
+#include "ui/draw/path_picker.h"
 
 #include <memory>
 

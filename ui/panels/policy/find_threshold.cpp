@@ -2,8 +2,8 @@
 
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
+#include "ui/draw/widgets.h"
 #include "ui/scene/policy/thresholds.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

@@ -4,10 +4,10 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/signals/registry.h"
+#include "ui/draw/path_picker.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/policy/thresholds.h"
-#include "ui/widgets/path_picker.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

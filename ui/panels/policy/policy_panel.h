@@ -1,11 +1,11 @@
 #pragma once
 
+#include "ui/draw/path_picker.h"
 #include "ui/panels/panel.h"
 #include "ui/panels/policy/cache_section.h"
 #include "ui/panels/policy/find_threshold.h"
 #include "ui/scene/policy/trigger_results.h"
 #include "ui/scene/policy/trigger_state.h"
-#include "ui/widgets/path_picker.h"
 
 #include <memory>
 #include <optional>

@@ -3,11 +3,11 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/draw/text.h"
+#include "ui/draw/widgets.h"
 #include "ui/panels/policy/policy_panel.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/trigger_state.h"
 #include "ui/scene/series/layer_pick.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

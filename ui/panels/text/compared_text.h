@@ -2,10 +2,10 @@
 
 #include "ui/context/context.h"
 #include "ui/figure/paint/text_paint.h"
-#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/scene/text/rejected_drafts.h"
+#include "ui/scene/text/step_marks.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/views/coloured_text.h"
 

@@ -1,8 +1,8 @@
 // Finding words in the text, and the menu of a token.
 #include "ui/base/value_format.h"
+#include "ui/draw/text_entry.h"
 #include "ui/panels/text/text_panel.h"
 #include "ui/scene/text/token_label.h"
-#include "ui/widgets/text_entry.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

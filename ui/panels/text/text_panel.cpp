@@ -2,10 +2,10 @@
 
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/offer_run.h"
 #include "ui/draw/screen_canvas.h"
-#include "ui/scene/marks/token_origins.h"
 #include "ui/scene/text/text_layout.h"
-#include "ui/widgets/offer_run.h"
+#include "ui/scene/text/token_origins.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

@@ -3,11 +3,11 @@
 #include "ui/figure/paint/text_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/panels/text/compared_text.h"
-#include "ui/scene/marks/token_origins.h"
 #include "ui/scene/text/gone_tokens.h"
 #include "ui/scene/text/rejected_drafts.h"
 #include "ui/scene/text/text_finder.h"
 #include "ui/scene/text/text_layout.h"
+#include "ui/scene/text/token_origins.h"
 #include "ui/scene/views/coloured_text.h"
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/screen_canvas.h"
 #include "ui/panels/text/text_panel.h"
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/step_marks.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/text/token_label.h"
 

@@ -4,7 +4,7 @@
 #include "ui/draw/colour_bar.h"
 #include "ui/panels/text/text_panel.h"
 #include "ui/scene/maps/colour_maps.h"
-#include "ui/theme/text_hue.h"
+#include "ui/scene/theme/text_hue.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

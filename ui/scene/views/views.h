@@ -4,8 +4,8 @@
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/maps/cache_view.h"
-#include "ui/scene/marks/event_choice.h"
 #include "ui/scene/series/distribution_view.h"
+#include "ui/scene/text/event_choice.h"
 #include "ui/scene/text/text_view.h"
 
 namespace refreshlab::ui {

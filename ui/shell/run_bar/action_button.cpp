@@ -1,8 +1,8 @@
 #include "ui/shell/run_bar/action_button.h"
 
 #include "ui/base/colour.h"
+#include "ui/draw/widgets.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

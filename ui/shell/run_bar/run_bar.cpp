@@ -1,11 +1,11 @@
 #include "ui/base/colour.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/widgets.h"
 #include "ui/shell/parts.h"
 #include "ui/shell/run_bar/action_button.h"
 #include "ui/shell/run_bar/run_numbers.h"
 #include "ui/shell/run_bar/strip_fit.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/step_marks.h"
 
 #include "engine/base/check.h"
 #include "ui/scene/text/token_label.h"

@@ -1,4 +1,4 @@
-#include "ui/scene/marks/tip_place.h"
+#include "ui/scene/text/tip_place.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ui/scene/landscape/staircases.h"
-#include "ui/theme/theme.h"
+#include "ui/scene/theme/theme.h"
 
 namespace refreshlab::ui {
 

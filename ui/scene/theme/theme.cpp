@@ -1,4 +1,4 @@
-#include "ui/theme/theme.h"
+#include "ui/scene/theme/theme.h"
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"

@@ -1,9 +1,9 @@
-#include "ui/widgets/widgets.h"
+#include "ui/draw/widgets.h"
 
 #include "engine/base/error.h"
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
-#include "ui/widgets/text_entry.h"
+#include "ui/draw/text_entry.h"
 
 #include <fmt/format.h>
 #include <misc/cpp/imgui_stdlib.h>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "ui/scene/theme/theme.h"
 #include "ui/scene/views/coloured_text.h"
-#include "ui/theme/theme.h"
 
 namespace refreshlab::ui {
 

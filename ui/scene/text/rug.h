@@ -1,7 +1,7 @@
 #pragma once
 
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "ui/scene/marks/markers.h"
+#include "ui/scene/text/markers.h"
 
 namespace refreshlab::ui {
 

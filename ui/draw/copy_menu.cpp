@@ -1,4 +1,4 @@
-#include "ui/widgets/copy_menu.h"
+#include "ui/draw/copy_menu.h"
 
 #include <imgui.h>
 

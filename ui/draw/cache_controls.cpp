@@ -1,9 +1,9 @@
-#include "ui/widgets/cache_controls.h"
+#include "ui/draw/cache_controls.h"
 
 #include "engine/base/error.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/widgets/widgets.h"
+#include "ui/draw/widgets.h"
 
 #include <fmt/format.h>
 #include <misc/cpp/imgui_stdlib.h>

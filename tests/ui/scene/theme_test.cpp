@@ -3,7 +3,7 @@
 #include "engine/signals/registry.h"
 #include "ui/base/colour.h"
 #include "ui/scene/maps/colour_maps.h"
-#include "ui/theme/theme.h"
+#include "ui/scene/theme/theme.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,4 +1,4 @@
-#include "ui/widgets/offer_run.h"
+#include "ui/draw/offer_run.h"
 
 namespace refreshlab::ui {
 

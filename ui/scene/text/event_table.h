@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/step_marks.h"
 
 #include <cstddef>
 #include <cstdint>

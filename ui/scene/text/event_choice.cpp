@@ -1,4 +1,4 @@
-#include "ui/scene/marks/event_choice.h"
+#include "ui/scene/text/event_choice.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ui/scene/marks/token_origins.h"
+#include "ui/scene/text/token_origins.h"
 
 namespace refreshlab::ui {
 

@@ -1,4 +1,4 @@
-#include "ui/scene/marks/rug.h"
+#include "ui/scene/text/rug.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
-#include "ui/widgets/path_picker.h"
+#include "ui/draw/path_picker.h"
 
 #include "engine/base/model_path.h"
-#include "ui/widgets/text_entry.h"
-#include "ui/widgets/widgets.h"
+#include "ui/draw/text_entry.h"
+#include "ui/draw/widgets.h"
 
 #include <algorithm>
 

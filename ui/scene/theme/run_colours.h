@@ -4,9 +4,9 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/runs/run_tree.h"
 #include "ui/scene/maps/cache_cells.h"
-#include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/step_marks.h"
-#include "ui/theme/theme.h"
+#include "ui/scene/text/markers.h"
+#include "ui/scene/text/step_marks.h"
+#include "ui/scene/theme/theme.h"
 
 #include <span>
 

@@ -1,4 +1,4 @@
-#include "ui/theme/run_colours.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include "ui/base/colour.h"
 

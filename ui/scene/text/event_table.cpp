@@ -1,4 +1,4 @@
-#include "ui/scene/marks/event_table.h"
+#include "ui/scene/text/event_table.h"
 
 #include "engine/base/csv_text.h"
 #include "ui/base/format.h"

@@ -1,4 +1,4 @@
-#include "ui/widgets/text_entry.h"
+#include "ui/draw/text_entry.h"
 
 #include <misc/cpp/imgui_stdlib.h>
 
