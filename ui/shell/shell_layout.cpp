@@ -150,6 +150,7 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
     state.guarded([&] {
         const bool first = state.panel_open.empty();
         if (!first && !bundled) state.store_layout();
+        if (!bundled) state.layout_borrowed = false;
         const ImGuiViewport& view = *ImGui::GetMainViewport();
         const float em = ImGui::GetStyle().FontSizeBase * scale_of(wanted);
         const ImVec2 room(view.Size.x, view.Size.y - em * bars_height_em);

@@ -193,6 +193,7 @@ std::vector<std::string> ShellState::panel_titles() const {
 }
 
 void ShellState::store_layout() {
+    if (layout_borrowed) return;
     Arrangement arrangement;
     for (const auto& panel : panels) {
         const auto open = panel_open.find(panel->title());

@@ -76,6 +76,7 @@ struct ShellState {
     std::string wanted_theme;
     std::string wanted_layout;
     bool wanted_layout_bundled = false; ///< "Reset layout": not the person's own arrangement
+    bool layout_borrowed = false; ///< a chapter of the tour put it up: it is not kept as the person's own
     std::map<std::string, std::string, std::less<>> arrangements; ///< layout texts of this session, by layout
     std::string used_panel; ///< title of the panel that has the keyboard or had it last
     std::map<std::string, std::string, std::less<>> used_of_kind; ///< the same of each kind of panel, by kind

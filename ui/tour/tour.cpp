@@ -63,7 +63,10 @@ void Tour::end() {
     m_bubble.reset();
     m_state.ctx.landmarks.unwatch();
     put_views_back();
-    if (m_state.settings.layout != m_before.layout) m_state.wanted_layout = m_before.layout;
+    if (m_before.borrowed_layout) {
+        m_state.wanted_layout = m_before.layout;
+        m_state.wanted_layout_bundled = false;
+    }
     if (!m_before.started_run) return;
     m_state.ctx.select_step(std::nullopt);
     m_state.runs.untick_all();
@@ -82,7 +85,9 @@ void Tour::put_views_back() {
 }
 
 void Tour::leave_window() {
-    if (m_chapter) put_views_back();
+    if (!m_chapter) return;
+    put_views_back();
+    m_state.settings.layout = m_before.layout;
 }
 
 void Tour::go_to(size_t step) {
@@ -103,6 +108,8 @@ void Tour::go_to(size_t step) {
 void Tour::set_up(const TourSetUp& wanted) {
     m_state.views_set = true;
     if (!wanted.layout.empty()) {
+        m_state.store_layout(); // the person's own arrangement, which end() puts up again
+        m_state.layout_borrowed = m_before.borrowed_layout = true;
         m_state.wanted_layout = wanted.layout;
         m_state.wanted_layout_bundled = true;
     }

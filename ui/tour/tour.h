@@ -24,7 +24,7 @@ public:
     /// Begins a chapter at the step where it was left. A chapter that is under way ends first.
     void begin(const Chapter& chapter, size_t step);
     void end(); ///< what it set up is undone; where it was left is remembered
-    /// The window closes in the middle of a chapter: what is stored of views and pace is the person's.
+    /// The window closes in the middle of a chapter: what is stored of views, layout and pace is the person's.
     void leave_window();
     [[nodiscard]] bool active() const { return m_chapter.has_value(); }
 
@@ -53,7 +53,7 @@ private:
         double pace = 0;
         std::optional<RunKey> live;
         int64_t live_steps = 0;
-        bool started_run = false;
+        bool started_run = false, borrowed_layout = false;
     };
 
     void go_to(size_t step);

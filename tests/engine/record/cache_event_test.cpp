@@ -1,6 +1,7 @@
 #include "engine/base/check.h"
 #include "engine/record/recording/cache_state.h"
 #include "tests/engine/record/random_recording.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -31,16 +32,6 @@ CacheEvent append_of(int64_t step, int64_t position, int64_t bytes = -1) {
     CacheEvent event = event_of(step, CacheChange::appended, {{position, 1}}, Origin::student);
     if (bytes >= 0) event.bytes = {bytes};
     return event;
-}
-
-StepRecord plain_record(const Recording& recording) {
-    StepRecord record;
-    record.step = recording.steps() + 1;
-    record.position = recording.prompt_length() + record.step - 1;
-    record.token_id = recording.token(record.step);
-    record.next_token_id = 7;
-    record.signals.fill(absent());
-    return record;
 }
 
 /// The events as they were given, one by one.
@@ -344,7 +335,7 @@ TEST_CASE("the state of a cache after any step equals the events replayed cell b
         for (int64_t t = 0; t <= 60; ++t) {
             while (next < events.size() && events[next].step <= t)
                 recording->add_cache_event(events[next++]);
-            if (t > 0) recording->append(plain_record(*recording));
+            if (t > 0) recording->append(next_record(*recording, 7));
         }
         CHECK(recording->cache_entries().size() < events.size());
         for (const int64_t step :
@@ -360,12 +351,12 @@ TEST_CASE("the state of a cache after any step equals the events replayed cell b
             for (const CacheEvent& event : events) {
                 if (event.step > branch->steps() + 1) {
                     while (branch->steps() + 1 < event.step)
-                        branch->append(plain_record(*branch));
+                        branch->append(next_record(*branch, 7));
                 }
                 if (event.step > k) branch->add_cache_event(event);
             }
             while (branch->steps() < 60)
-                branch->append(plain_record(*branch));
+                branch->append(next_record(*branch, 7));
             const auto difference = first_difference(*branch, *recording);
             INFO("fork " << k << ": " << difference.value_or("no difference"));
             CHECK_FALSE(difference);
@@ -409,13 +400,13 @@ TEST_CASE("a cache whose layers were never told apart has one plane", "[record]"
     Grower grower(4);
     const auto recording = grower.start();
     recording->add_cache_event(event_of(0, CacheChange::appended, {{0, 10}}, Origin::teacher_prefill));
-    recording->append(plain_record(*recording));
+    recording->append(next_record(*recording, 7));
     CHECK(cache_state(*recording, 1, false).uniform());
     CHECK(cache_state(*recording, 1, true).length() == 0);
     CacheEvent event = event_of(2, CacheChange::evicted, {{3, 1}});
     event.layer = 1;
     recording->add_cache_event(event);
-    recording->append(plain_record(*recording));
+    recording->append(next_record(*recording, 7));
     CHECK(cache_state(*recording, 1, false).uniform());
     const CacheState state = cache_state(*recording, 99, false); // clamped to the recording
     CHECK(state.step() == 2);

@@ -2,6 +2,7 @@
 #include "engine/record/export/divergence.h"
 #include "engine/record/export/export.h"
 #include "tests/engine/record/random_recording.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_approx.hpp>
@@ -23,19 +24,13 @@ std::shared_ptr<Recording> recording_of(const std::vector<float>& kl, const std:
     test::Grower grower(test::seed(5));
     auto recording = grower.start();
     for (size_t i = 0; i < kl.size(); ++i) {
-        StepRecord record;
-        record.step = static_cast<int64_t>(i) + 1;
-        record.position = recording->prompt_length() + static_cast<int64_t>(i);
-        record.token_id = recording->token(record.step);
-        record.next_token_id = i + 1 < kl.size() ? 7 : -1;
-        record.signals.fill(absent());
+        StepRecord record = test::next_record(*recording, i + 1 < kl.size() ? 7 : -1);
         record.signals[*signal_id("kl_nats")] = kl[i];
         record.signals[*signal_id("acceptance")] = acceptance[i];
         record.signals[*signal_id("same_top1")] = is_absent(kl[i])       ? absent()
                                                   : acceptance[i] > 0.5F ? 1.0F
                                                                          : 0.0F;
         record.signals[*signal_id("logprob")] = -0.5F;
-        record.fed = i + 1 < kl.size();
         recording->append(record);
     }
     return recording;

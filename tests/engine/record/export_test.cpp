@@ -4,6 +4,7 @@
 #include "engine/record/export/metrics.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/engine/record/random_recording.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_approx.hpp>
@@ -82,14 +83,8 @@ std::shared_ptr<Recording> with_tokens(const std::vector<int32_t>& y, const std:
     info.text_rule = rule;
     auto recording = std::make_shared<Recording>(info, std::make_shared<ByteTokens>());
     for (size_t i = 0; i < y.size(); ++i) {
-        StepRecord record;
-        record.step = static_cast<int64_t>(i) + 1;
-        record.position = recording->prompt_length() + static_cast<int64_t>(i);
-        record.token_id = y[i];
         const bool last = i + 1 == y.size();
-        record.next_token_id = !last ? y[i + 1] : stop == "stop_token" ? 299 : -1;
-        record.fed = !last || stop == "stop_token";
-        record.signals.fill(absent());
+        StepRecord record = next_record(*recording, !last ? y[i + 1] : stop == "stop_token" ? 299 : -1);
         record.arrival_ms = 100 + 10 * static_cast<double>(i + 1);
         recording->append(record);
     }
@@ -313,11 +308,7 @@ TEST_CASE("a published signal can be exported as it is plotted, and has its mean
     TemporaryFolder folder;
     Grower grower(6);
     const auto recording = grower.start();
-    StepRecord record;
-    record.step = 1;
-    record.position = recording->prompt_length();
-    record.token_id = record.next_token_id = recording->token(1);
-    record.signals.fill(absent());
+    StepRecord record = next_record(*recording, recording->token(1));
     const size_t id = *recording->signal_id("kept_positions");
     LayerValues layers;
     StepValues(record.signals, layers).set_layers(id, std::vector<float>{1, 2, 6});

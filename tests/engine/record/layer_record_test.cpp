@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/record/recording/recording.h"
 #include "tests/engine/record/random_recording.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -17,16 +18,6 @@ using namespace refreshlab;
 using namespace refreshlab::test;
 
 namespace {
-
-StepRecord plain_record(const Recording& recording) {
-    StepRecord record;
-    record.step = recording.steps() + 1;
-    record.position = recording.prompt_length() + record.step - 1;
-    record.token_id = recording.token(record.step);
-    record.next_token_id = 7;
-    record.signals.fill(absent());
-    return record;
-}
 
 size_t layered_id() {
     return *signal_id("attention_entropy_bits");
@@ -61,7 +52,7 @@ TEST_CASE("layer values are kept by step and signal, and nothing where none was 
         const auto x = static_cast<float>(t);
         if (t % 2 == 0) layers.set(entropy, std::vector<float>{x, absent(), -x});
         if (t % 3 == 0) layers.set(kept, std::vector<float>{1, x, 3});
-        recording.append(plain_record(recording), layers);
+        recording.append(next_record(recording, 7), layers);
     }
     for (int64_t t = 1; t <= 600; ++t) {
         const auto x = static_cast<float>(t);
@@ -78,10 +69,10 @@ TEST_CASE("layer values are kept by step and signal, and nothing where none was 
 
     LayerValues wrong;
     wrong.set(entropy, std::vector<float>{1, 2}); // the model has three layers
-    CHECK_THROWS_AS(recording.append(plain_record(recording), wrong), InvariantError);
+    CHECK_THROWS_AS(recording.append(next_record(recording, 7), wrong), InvariantError);
     wrong.clear();
     wrong.set(*signal_id("entropy_bits"), std::vector<float>{1, 2, 3}); // has no layers
-    CHECK_THROWS_AS(recording.append(plain_record(recording), wrong), InvariantError);
+    CHECK_THROWS_AS(recording.append(next_record(recording, 7), wrong), InvariantError);
 }
 
 TEST_CASE("a recording refuses signals that cannot be published", "[record]") {
@@ -118,7 +109,7 @@ TEST_CASE("first_difference sees one bit of one layer", "[record]") {
         layers.set(
             layered_id(),
             std::vector<float>{1, std::bit_cast<float>(std::bit_cast<uint32_t>(2.0F) ^ flip), absent()});
-        recording->append(plain_record(*recording), layers);
+        recording->append(next_record(*recording, 7), layers);
         return recording;
     };
     CHECK(first_difference(*make(0), *make(0)) == std::nullopt);
@@ -130,7 +121,7 @@ TEST_CASE("first_difference sees one bit of one layer", "[record]") {
     Grower grower(seed);
     const auto without = grower.start();
     grower.grow(*without, 10);
-    without->append(plain_record(*without));
+    without->append(next_record(*without, 7));
     CHECK(first_difference(*make(0), *without) != std::nullopt);
 }
 
@@ -148,7 +139,7 @@ TEST_CASE("what the writer of a recording did not know is no difference", "[reco
     const size_t margin = *signal_id("top2_margin"), entropy = *signal_id("entropy_bits");
     CHECK_FALSE(before->knows_signal(margin));
     CHECK(before->knows_signal(entropy));
-    StepRecord record = plain_record(*now);
+    StepRecord record = next_record(*now, 7);
     record.signals[entropy] = 3;
     before->append(record);
     record.signals[margin] = 0.5F;
@@ -175,7 +166,7 @@ TEST_CASE("published signals are compared by name", "[record]") {
         RunInfo info = plain;
         info.published_signals = std::move(published);
         auto recording = std::make_shared<Recording>(info, std::make_shared<ByteTokens>());
-        StepRecord record = plain_record(*recording);
+        StepRecord record = next_record(*recording, 7);
         if (const auto id = recording->signal_id(measured)) record.signals[*id] = value;
         recording->append(record);
         return recording;
@@ -220,7 +211,7 @@ TEST_CASE("readers find whole layer values while a writer goes on", "[record]") 
         LayerValues layers;
         const auto x = static_cast<float>(t);
         layers.set(layered_id(), std::vector<float>{x, 2 * x, 3 * x});
-        recording->append(plain_record(*recording), layers);
+        recording->append(next_record(*recording, 7), layers);
     }
     done = true;
     first.join();

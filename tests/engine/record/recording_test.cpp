@@ -1,6 +1,7 @@
 #include "engine/base/check.h"
 #include "engine/record/recording/recording.h"
 #include "tests/engine/record/random_recording.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -25,24 +26,13 @@ std::shared_ptr<const AttentionRows> rows_at(int64_t position, bool teacher, siz
     return rows;
 }
 
-StepRecord plain_record(const Recording& recording, int32_t next) {
-    StepRecord record;
-    record.step = recording.steps() + 1;
-    record.position = recording.prompt_length() + record.step - 1;
-    record.token_id = recording.token(record.step);
-    record.next_token_id = next;
-    record.fed = next >= 0;
-    record.signals.fill(absent());
-    return record;
-}
-
 } // namespace
 
 TEST_CASE("a signal reads as measured until it is back-filled, and absent entries leave it", "[record]") {
     Grower grower(1);
     const auto recording = grower.start();
     for (int i = 0; i < 4; ++i) {
-        StepRecord record = plain_record(*recording, 7);
+        StepRecord record = next_record(*recording, 7);
         record.signals[3] = static_cast<float>(i);
         recording->append(record);
     }
@@ -204,24 +194,24 @@ TEST_CASE("tokens are counted without an end token and without the last record",
         const auto recording = grower.start();
         CHECK(recording->num_tokens() == 1);
         CHECK(recording->token_ids() == std::vector{recording->info().first_token});
-        recording->append(plain_record(*recording, 5));
-        recording->append(plain_record(*recording, 6));
+        recording->append(next_record(*recording, 5));
+        recording->append(next_record(*recording, 6));
         CHECK(recording->token_ids() == std::vector{recording->info().first_token, 5, 6});
         CHECK_THROWS_AS(recording->token(4), InvariantError);
         CHECK_THROWS_AS(recording->token(0), InvariantError);
     }
     SECTION("max_tokens: the last record adds nothing") {
         const auto recording = grower.start();
-        recording->append(plain_record(*recording, 5));
-        recording->append(plain_record(*recording, -1));
+        recording->append(next_record(*recording, 5));
+        recording->append(next_record(*recording, -1));
         CHECK(recording->num_tokens() == 2);
         recording->set_end({"max_tokens", 1, {}, {}});
         CHECK(recording->token_ids() == std::vector{recording->info().first_token, 5});
     }
     SECTION("stop_token at step t: t tokens") {
         const auto recording = grower.start();
-        recording->append(plain_record(*recording, 5));
-        recording->append(plain_record(*recording, 299));
+        recording->append(next_record(*recording, 5));
+        recording->append(next_record(*recording, 299));
         recording->set_end({"stop_token", 1, {}, {}});
         CHECK(recording->token_ids() == std::vector{recording->info().first_token, 5});
     }
@@ -233,7 +223,7 @@ TEST_CASE("tokens are counted without an end token and without the last record",
     }
     SECTION("cancelled: the pending token stays") {
         const auto recording = grower.start();
-        recording->append(plain_record(*recording, 5));
+        recording->append(next_record(*recording, 5));
         recording->set_end({"cancelled", 1, {}, {}});
         CHECK(recording->num_tokens() == 2);
     }
@@ -262,7 +252,7 @@ TEST_CASE("refresh_at finds the refresh of a step and no other", "[record]") {
 TEST_CASE("appending the wrong step is a bug that is caught", "[record]") {
     Grower grower(6);
     const auto recording = grower.start();
-    StepRecord record = plain_record(*recording, 1);
+    StepRecord record = next_record(*recording, 1);
     record.step = 2;
     CHECK_THROWS_AS(recording->append(record), InvariantError);
     record.step = 1;
@@ -289,7 +279,7 @@ TEST_CASE("first_difference sees every kind of difference and nothing else", "[r
         if (difference) CHECK(difference->find('\n') == std::string::npos);
         return difference.has_value();
     };
-    CHECK(differs([](Recording& r) { r.append(plain_record(r, 1)); }));
+    CHECK(differs([](Recording& r) { r.append(next_record(r, 1)); }));
     CHECK(differs([](Recording& r) { r.add_command({31, "{}"}); }));
     CHECK(differs([](Recording& r) { r.add_pass({}); }));
     CHECK(differs([](Recording& r) {
@@ -316,7 +306,7 @@ TEST_CASE("first_difference sees every kind of difference and nothing else", "[r
     info.threads = 64;
     info.device = "cuda:0";
     const auto second = std::make_shared<Recording>(info, first->token_table());
-    StepRecord record = plain_record(*first, 4);
+    StepRecord record = next_record(*first, 4);
     record.signals[1] = std::bit_cast<float>(0x7FC00000U);
     first->append(record);
     record.signals[1] = std::bit_cast<float>(0xFFC00123U);
@@ -337,7 +327,7 @@ TEST_CASE("a tolerance lets numbers differ by so much and nothing else", "[recor
         Grower grower(seed);
         auto recording = grower.start();
         grower.grow(*recording, 10);
-        StepRecord record = plain_record(*recording, 4);
+        StepRecord record = next_record(*recording, 4);
         record.signals[1] = 8.0F;
         record.signals[2] = 0.25F;
         record.top_k = 3;

@@ -1,6 +1,7 @@
 // When the rows of a parent may stand for a branch's.
 #include "engine/record/trace/write/shared_steps.h"
 #include "tests/engine/record/random_recording.h"
+#include "tests/support/next_record.h"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -22,12 +23,7 @@ constexpr size_t signal = 2;
 std::shared_ptr<Recording> six_steps(const std::function<void(StepRecord&)>& change = {}, int64_t steps = 6) {
     const auto recording = Grower(1).start();
     for (int64_t t = 1; t <= steps; ++t) {
-        StepRecord record;
-        record.step = t;
-        record.position = recording->prompt_length() + t - 1;
-        record.token_id = recording->token(t);
-        record.next_token_id = static_cast<int32_t>(t);
-        record.signals.fill(absent());
+        StepRecord record = next_record(*recording, static_cast<int32_t>(t));
         record.signals[signal] = static_cast<float>(t) / 3;
         record.arrival_ms = 10.0 * static_cast<double>(t);
         if (change) change(record);

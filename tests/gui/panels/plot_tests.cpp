@@ -62,8 +62,9 @@ void plots_follow_until_panned(Robot& r) {
     r.frames(3);
     GUI_CHECK(r.ctx().time.x_min <= 1 && r.ctx().time.x_max >= 100);
     // Every plot of the stack has the same place for the same step.
+    const auto first = r.box(plot_mark);
     for (const char* other : {"signals/plot/kl_nats", "signals/plot/mc_variance"})
-        GUI_CHECK(r.box(other).x == plot.x && r.box(other).width == plot.width);
+        GUI_CHECK(r.box(other).x == first.x && r.box(other).width == first.width);
 }
 
 void wheel_on_the_line(Robot& r) {

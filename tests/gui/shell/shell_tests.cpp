@@ -1,5 +1,6 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
+#include "tests/support/next_record.h"
 #include "ui/panels/panel.h"
 #include "ui/shell/shell.h"
 #include "ui/state/shell_state.h"
@@ -71,13 +72,7 @@ std::shared_ptr<Recording> recording_of_one_step(const std::string& note) {
         [[nodiscard]] bool is_special(int32_t) const override { return false; }
     };
     const auto made = std::make_shared<Recording>(info, std::make_shared<Letters>());
-    StepRecord record;
-    record.step = 1;
-    record.position = 3;
-    record.token_id = 4;
-    record.next_token_id = 5;
-    record.signals.fill(absent());
-    made->append(record);
+    made->append(test::next_record(*made, 5));
     return made;
 }
 

@@ -224,6 +224,43 @@ void left_and_gone_on_with(Robot& r) {
     GUI_CHECK(r.until([&] { return r.recording()->steps() == 25; }, 3000));
 }
 
+/// A chapter puts up layouts of the program; the person's own arrangement is there again after it, and is what is stored meanwhile.
+void own_arrangement_is_kept(Robot& r) {
+    begin(r);
+    ui::Tour& tour = r.window().shell().tour();
+    const auto shown = [&](const char* title) { return r.find(std::string("panel/") + title).has_value(); };
+    r.te->MenuClick("//##MainMenuBar/View/Panels/Attention");
+    r.frames(3);
+    GUI_CHECK(!shown("Attention"));
+    for (const char* layout : {"Explore", "Tune"}) {
+        const auto chapter = ui::parse_chapter(
+            {{"title", "Mine"},
+             {"steps", {{{"text", "Read this."}, {"start", {{"layout", layout}}}}, {{"text", "And this."}}}}},
+            "a test");
+        tour.begin(chapter, 0);
+        r.frames(10);
+        GUI_CHECK(shown("Attention") == (std::string(layout) == "Explore"));
+        tour.end();
+        r.frames(10);
+        GUI_CHECK(r.checked("view.layout.explore") && !shown("Attention"));
+    }
+    // A layout that is chosen in the middle of a chapter is the person's again.
+    const auto chapter = ui::parse_chapter(
+        {{"title", "Mine"}, {"steps", {{{"text", "Read this."}, {"start", {{"layout", "Explore"}}}}}}},
+        "a test");
+    tour.begin(chapter, 0);
+    r.frames(10);
+    r.act("view.layout.tune");
+    r.frames(10);
+    r.act("view.layout.explore");
+    r.frames(10);
+    GUI_CHECK(!shown("Attention"));
+    tour.end();
+    r.act("view.layout.reset");
+    r.frames(10);
+    GUI_CHECK(shown("Attention"));
+}
+
 /// What a lab writes may not fit together: that is a line, and the window goes on.
 void a_chapter_that_does_not_fit(Robot& r) {
     begin(r);
@@ -267,6 +304,7 @@ std::vector<Case> tour_cases() {
         {"tour", "TO1 Print it is played in light, at twice the size, in a small window", play_large<4>},
         {"tour", "TO1 a chapter that does not fit the program is a line", a_chapter_that_does_not_fit},
         {"tour", "TO1 a chapter is left, and gone on with where it was", left_and_gone_on_with},
+        {"tour", "TO1 the person's own arrangement outlives a chapter", own_arrangement_is_kept},
     };
 }
 

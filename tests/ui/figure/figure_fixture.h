@@ -2,6 +2,7 @@
 
 // What the suites of figures share: a run that is made up, the file of a request, and what stands in it.
 #include "engine/signals/registry.h"
+#include "tests/support/next_record.h"
 #include "tests/ui/figure/svg_points.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/figure/figure_file.h"
@@ -57,14 +58,8 @@ inline std::shared_ptr<Recording> run_of(int64_t steps, const std::function<floa
             event.splice_ms = 1;
             recording->add_refresh(event);
         }
-        StepRecord record;
-        record.step = t;
-        record.position = 3 + t;
-        record.token_id = static_cast<int32_t>(t % 26);
-        record.next_token_id = static_cast<int32_t>((t + 1) % 26);
-        record.signals.fill(absent());
+        StepRecord record = next_record(*recording, static_cast<int32_t>((t + 1) % 26));
         record.signals[entropy] = value(t);
-        record.part_ms.fill(0);
         record.part_ms[0] = 2;
         recording->append(record);
     }

@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/control/command.h"
 #include "engine/signals/layer_values.h"
+#include "tests/support/next_record.h"
 #include "tests/support/refused.h"
 #include "tests/ui/figure/figure_fixture.h"
 #include "ui/base/png_text.h"
@@ -341,12 +342,7 @@ TEST_CASE("all layers of a signal are a strip of a figure", "[figure][SG15]") {
     const auto run = run_of(0, [](int64_t) { return 1.0F; });
     const size_t id = signal_id("attention_entropy_bits").value();
     for (int64_t t = 1; t <= 20; ++t) {
-        StepRecord record;
-        record.step = t;
-        record.position = 3 + t;
-        record.token_id = record.next_token_id = 2;
-        record.signals.fill(absent());
-        record.part_ms.fill(0);
+        StepRecord record = next_record(*run, 2);
         LayerValues layers;
         layers.set(id, std::vector<float>{static_cast<float>(t), absent()});
         record.signals[id] = static_cast<float>(t);

@@ -1,5 +1,6 @@
 // Figures of a text: what stands in the files against what the panel colours.
 #include "tests/engine/landscape/random_landscape.h"
+#include "tests/support/next_record.h"
 #include "tests/support/refused.h"
 #include "tests/support/seed.h"
 #include "tests/ui/figure/drawn_figure.h"
@@ -192,14 +193,7 @@ TEST_CASE("a text is coloured by how much a step read each token, the prompt's a
 
 TEST_CASE("the token that a finished run never read colours by the step before it", "[figure][text]") {
     const auto recording = run();
-    StepRecord last;
-    last.step = steps + 1;
-    last.position = prompt + steps;
-    last.token_id = 3;
-    last.next_token_id = -1;
-    last.fed = false;
-    last.signals.fill(absent());
-    recording->append(last);
+    recording->append(next_record(*recording, -1));
     AttentionRows rows = *recording->attention(prompt + 9 - 1, false);
     rows.position = prompt + steps - 1;
     recording->add_attention(std::make_shared<const AttentionRows>(rows));

@@ -5,6 +5,7 @@
 #include "engine/record/recording/step_record.h"
 #include "engine/signals/registry.h"
 #include "tests/engine/landscape/random_landscape.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/landscape/cell_pyramid.h"
@@ -50,13 +51,7 @@ std::shared_ptr<Recording> recorded(const std::vector<int32_t>& prompt, const st
     info.config.policy.name = "a policy";
     auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
     for (size_t t = 0; t < ids.size(); ++t) {
-        StepRecord record;
-        record.step = static_cast<int64_t>(t) + 1;
-        record.position = static_cast<int64_t>(prompt.size() + t);
-        record.token_id = ids[t];
-        record.fed = t + 1 < ids.size();
-        record.next_token_id = record.fed ? ids[t + 1] : -1;
-        record.signals.fill(absent());
+        StepRecord record = next_record(*recording, t + 1 < ids.size() ? ids[t + 1] : -1);
         if (t < logprob.size()) record.signals[require_signal("logprob", "a test")] = logprob[t];
         recording->append(record);
     }

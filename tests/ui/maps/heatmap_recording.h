@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/record/recording/recording.h"
+#include "tests/support/next_record.h"
 
 #include <memory>
 #include <random>
@@ -34,14 +35,7 @@ inline std::shared_ptr<Recording> empty_recording(Mode mode, int64_t prompt, int
 }
 
 inline void append_step(Recording& recording, bool fed = true) {
-    StepRecord record;
-    record.step = recording.steps() + 1;
-    record.position = recording.prompt_length() + record.step - 1;
-    record.token_id = 3;
-    record.next_token_id = fed ? 4 : -1;
-    record.fed = fed;
-    record.signals.fill(absent());
-    recording.append(record);
+    recording.append(next_record(recording, fed ? 3 + static_cast<int32_t>((recording.steps() + 1) % 2) : -1));
 }
 
 } // namespace refreshlab::test

@@ -1,5 +1,6 @@
 // What the window works out about a run that stands: words in its text, what its triggers did, lines that moved since.
 #include "engine/signals/registry.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/context/path_memory.h"
@@ -26,14 +27,7 @@ using namespace refreshlab::test;
 namespace {
 
 void append_token(Recording& recording, int32_t next) {
-    StepRecord record;
-    record.step = recording.steps() + 1;
-    record.position = recording.prompt_length() + record.step - 1;
-    record.token_id = record.step == 1 ? recording.info().first_token : 0;
-    record.next_token_id = next;
-    record.fed = next >= 0;
-    record.signals.fill(absent());
-    recording.append(record);
+    recording.append(next_record(recording, next));
 }
 
 /// A text of small letters, one a token: y_1 is 'c' as in empty_recording().

@@ -1,4 +1,5 @@
 #include "engine/signals/registry.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 #include "ui/scene/series/distribution.h"
 #include "ui/scene/series/distribution_view.h"
@@ -34,12 +35,9 @@ std::shared_ptr<Recording> recording_of(const std::vector<float>& values,
     info.vocab_size = 4096;
     auto recording = std::make_shared<Recording>(info, std::make_shared<NoWords>());
     for (size_t i = 0; i < values.size(); ++i) {
-        StepRecord record;
-        record.step = record.position = static_cast<int64_t>(i) + 1;
-        record.signals.fill(absent());
+        StepRecord record = test::next_record(*recording);
         record.signals[*signal_id("entropy_bits")] = values[i];
         if (i < variances.size()) record.signals[*signal_id("mc_variance")] = variances[i];
-        record.part_ms.fill(0);
         record.part_ms[0] = 2;
         recording->append(record);
     }

@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/signals/layer_values.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/maps/layer_strip.h"
@@ -52,12 +53,7 @@ size_t entropy_id() {
 
 /// One more step with these values of the layers, none: not measured.
 void append(Recording& recording, const std::vector<float>& values) {
-    StepRecord r;
-    r.step = recording.steps() + 1;
-    r.position = 2 + r.step;
-    r.token_id = r.next_token_id = 1;
-    r.signals.fill(absent());
-    r.part_ms.fill(0);
+    StepRecord r = test::next_record(recording);
     LayerValues of_layers;
     of_layers.set(entropy_id(), values);
     if (!values.empty()) r.signals[entropy_id()] = layer_mean(values);

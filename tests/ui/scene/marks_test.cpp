@@ -1,6 +1,7 @@
 // Many refreshes: the rug, their reasons, the table of events, and where tooltips stand.
 #include "engine/control/command.h"
 #include "engine/refresh/policy.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/text/event_choice.h"
@@ -143,13 +144,7 @@ std::shared_ptr<Recording> held_back_run(int64_t steps) {
         recording->add_command({11, to_json(command).dump()});
     const size_t entropy_bits = *signal_id("entropy_bits");
     for (int64_t t = 1; t <= steps; ++t) {
-        StepRecord record;
-        record.step = t;
-        record.position = recording->prompt_length() + t - 1;
-        record.token_id = 3;
-        record.next_token_id = 4;
-        record.fed = true;
-        record.signals.fill(absent());
+        StepRecord record = next_record(*recording, 4);
         record.signals[entropy_bits] = t % 3 == 0 ? 7.0F : 1.0F;
         recording->append(record);
     }

@@ -1,4 +1,5 @@
 #include "engine/signals/registry.h"
+#include "tests/support/next_record.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/axes/plot_stack.h"
 #include "ui/scene/series/series_set.h"
@@ -61,12 +62,7 @@ TEST_CASE("a plot's header reads the value at a step, the last one before it, or
                  kl = *signal_id("kl_nats");
     const auto recording = empty_recording(Mode::overfill, 4);
     for (int64_t t = 1; t <= 3; ++t) {
-        StepRecord record;
-        record.step = t;
-        record.position = 3 + t;
-        record.token_id = 3;
-        record.next_token_id = 4;
-        record.signals.fill(absent());
+        StepRecord record = next_record(*recording, 4);
         if (t == 1) record.signals[entropy] = 5.25F;
         if (t >= 2) record.signals[score] = t == 2 ? 1.0F : 0.0F;
         recording->append(record);

@@ -1,6 +1,7 @@
 // The runs of a window: what becomes of the engine's recordings, which are looked at and compared, and their numbers.
 #include "engine/control/command.h"
 #include "engine/policies/cache_policy_config.h"
+#include "tests/support/next_record.h"
 #include "tests/support/seed.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/runs/run_rows.h"
@@ -41,12 +42,7 @@ std::shared_ptr<Recording> new_run(const std::string& id, int64_t prompt_length 
 }
 
 void add_step(Recording& run, int32_t next = 1, float entropy = absent()) {
-    StepRecord r;
-    r.step = run.steps() + 1;
-    r.position = run.prompt_length() + run.steps();
-    r.token_id = run.token(r.step);
-    r.next_token_id = next;
-    r.signals.fill(absent());
+    StepRecord r = test::next_record(run, next);
     r.signals[*run.signal_id("entropy_bits")] = entropy;
     run.append(r);
 }
@@ -404,14 +400,8 @@ TEST_CASE("what was expected of a run stays beside what came of it", "[runs]") {
     REQUIRE(run->estimate);
     CHECK(run->estimate->expected.fires == std::vector<int64_t>{10, 20, 30});
     for (int64_t t = 1; t <= 8; ++t) {
-        StepRecord r;
-        r.step = t;
-        r.position = verified->prompt_length() + t - 1;
-        r.token_id = verified->token(t);
-        r.next_token_id = 1;
-        r.signals.fill(absent());
+        StepRecord r = test::next_record(*verified);
         r.signals[entropy] = 1;
-        r.part_ms.fill(0);
         r.part_ms[static_cast<size_t>(Part::model)] = 10;
         r.part_ms[static_cast<size_t>(Part::teacher_pass)] = t == 4 ? 16 : 0;
         verified->append(r);
