@@ -13,7 +13,7 @@
 namespace refreshlab {
 
 /// Writes steps.csv, topk.csv, events.csv, drift.csv and meta.json into folder (made if missing), and layers.csv, cache.csv,
-/// drafts.csv and blocked.csv where the run has layer values, cache events, drafts and blocked fires (those of an earlier
+/// drafts.csv, blocked.csv and notes.csv where the run has layer values, cache events, drafts, blocked fires and notes (those of an earlier
 /// export go). RFC 4180 quoting; a field that was not measured is empty, never 0; a measured NaN is "nan", infinity "inf" / "-inf"; floats round-trip.
 ///   steps.csv   step, position, token_id, text, logprob, <every other scalar signal by name>, refreshed, reason: one row
 ///               per record, so the pending token of a run that goes on is none. `refreshed` is 1 when the refresh of
@@ -30,6 +30,8 @@ namespace refreshlab {
 ///               instead_text: a row for each token of a draft; what took its place stands with the first that went.
 ///   blocked.csv step, limit (budget | cooldown | budget+cooldown), reason, detail (JSON): a row for each boundary at which the
 ///               policy would have refreshed without that limit (blocked_fires()).
+///   notes.csv   note (from 1), first_step, last_step, colour, made_at, run (id of the one that has it), text: a row for each note that the
+///               run shows (RunNotes::seen()).
 ///   meta.json   prompt and its token ids, full configuration, generated text and ids, commands, versions, ...
 /// Text of a token: its bytes, those that are not UTF-8 by themselves as \xHH.
 /// \param cancelled  true stops it within some hundred rows; may be set by another thread

@@ -6,6 +6,7 @@
 #include "engine/base/regular_file.h"
 #include "engine/record/export/blocked_fires.h"
 #include "engine/record/export/export.h"
+#include "engine/record/notes/run_notes.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
@@ -359,6 +360,21 @@ bool write_blocked(const std::vector<BlockedFire>& fires, const std::filesystem:
     return true;
 }
 
+/// A row for each note that the run shows.
+bool write_notes(const std::vector<RunNotes::Seen>& notes, const Recording& r,
+                 const std::filesystem::path& path, Stop& stop) {
+    CsvFile file(path, "note,first_step,last_step,colour,made_at,run,text");
+    CsvRows& csv = file.rows();
+    int64_t number = 0;
+    for (const auto& [note, owner] : notes) {
+        if (stop()) return false;
+        csv.integer(++number).integer(note.first_step).integer(note.last_step).integer(note.colour);
+        csv.text(note.made_at).text(owner ? owner->run_id() : r.info().id).text(note.text).end_row();
+    }
+    file.close();
+    return true;
+}
+
 /// A row for each drafted token.
 bool write_drafts(const Recording& r, const std::filesystem::path& path, Stop& stop) {
     CsvFile file(path,
@@ -453,6 +469,7 @@ bool export_csv(const Recording& recording, const std::filesystem::path& folder,
     const bool layers = !recording.layer_rows().empty(), cache = !recording.cache_entries().empty();
     const bool drafts = !recording.drafts().empty();
     const std::vector<BlockedFire> blocked = blocked_fires(recording);
+    const std::vector<RunNotes::Seen> notes = recording.notes()->seen();
     const bool whole = write_steps(recording, folder / "steps.csv", stop) &&
                        write_candidates(recording, folder / "topk.csv", stop) &&
                        write_events(recording, folder / "events.csv", stop) &&
@@ -460,13 +477,15 @@ bool export_csv(const Recording& recording, const std::filesystem::path& folder,
                        (!layers || write_layers(recording, folder / "layers.csv", stop)) &&
                        (!cache || write_cache(recording, folder / "cache.csv", stop)) &&
                        (!drafts || write_drafts(recording, folder / "drafts.csv", stop)) &&
-                       (blocked.empty() || write_blocked(blocked, folder / "blocked.csv", stop));
+                       (blocked.empty() || write_blocked(blocked, folder / "blocked.csv", stop)) &&
+                       (notes.empty() || write_notes(notes, recording, folder / "notes.csv", stop));
     // Half a table looks like a short run to whoever reads it later, and that of an earlier export like a part of this one.
     const auto remove = [&](const char* name) { std::filesystem::remove(folder / name, error); };
     if (!layers || !whole) remove("layers.csv");
     if (!cache || !whole) remove("cache.csv");
     if (!drafts || !whole) remove("drafts.csv");
     if (blocked.empty() || !whole) remove("blocked.csv");
+    if (notes.empty() || !whole) remove("notes.csv");
     if (whole) {
         write_meta(recording, folder / "meta.json");
         return true;

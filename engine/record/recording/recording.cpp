@@ -1,6 +1,7 @@
 #include "engine/record/recording/recording.h"
 
 #include "engine/base/check.h"
+#include "engine/record/notes/run_notes.h"
 
 #include <algorithm>
 #include <iterator>
@@ -37,6 +38,7 @@ size_t take_up_to(const Log& from, Log& to, int64_t step, size_t at_most, StepOf
 Recording::Recording(RunInfo info, std::shared_ptr<const TokenTable> tokens)
     : m_info(std::move(info))
     , m_tokens(std::move(tokens))
+    , m_notes(std::make_shared<RunNotes>(m_info.id))
     , m_entry_scores(m_info.layers * m_info.kv_heads) {
     RL_ASSERT(m_tokens != nullptr);
     if (!m_info.published_signals.empty()) {
@@ -400,6 +402,7 @@ std::shared_ptr<Recording> Recording::fork_ahead() const {
 
 void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_most, Sharing sharing) const {
     branch.m_table = m_table; // the same, once
+    branch.m_notes->descend_from(m_notes, step);
 
     // Records as they were measured, and the values that were filled in by then: so the branch knows after each boundary what
     // this recording knew there.

@@ -22,6 +22,8 @@
 
 namespace refreshlab {
 
+class RunNotes;
+
 /// What is known of a run before its first step.
 struct RunInfo {
     std::string id;                  ///< unique per run, 16 hex digits
@@ -137,6 +139,8 @@ public:
     };
     using BackFillLog = ChunkedLog<BackFill, 128, size_t{1} << 24>;
     [[nodiscard]] const BackFillLog& back_fills() const { return m_back_fills; }
+    /// What people wrote beside this run's steps; never null. No part of the log: it may change at any time, on any thread.
+    [[nodiscard]] const std::shared_ptr<RunNotes>& notes() const { return m_notes; }
     /// Refresh event whose step is t, or null. Cost: a binary search.
     [[nodiscard]] const RefreshEvent* refresh_at(int64_t t) const;
 
@@ -254,6 +258,7 @@ private:
     std::shared_ptr<const SignalTable> m_table;
     std::array<bool, max_signals> m_knows{};
     std::shared_ptr<const TokenTable> m_tokens;
+    std::shared_ptr<RunNotes> m_notes;
     Inherited m_inherited;
     /// Of the student's and the teacher's cache, by CacheEvent::teacher; the writer's.
     struct CacheTail {

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/record/notes/run_notes.h"
 #include "engine/record/trace/file_size_signal.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_kind.h"
@@ -43,6 +44,8 @@ struct TraceStore::Impl {
     }
 
     ~Impl() {
+        for (const auto& [notes, listener] : m_heard)
+            notes->unlisten(listener);
         {
             const std::scoped_lock lock(m_mutex);
             m_stop = true;
@@ -55,6 +58,8 @@ struct TraceStore::Impl {
     Impl& operator=(const Impl&) = delete;
 
     void attach(std::shared_ptr<const Recording> recording, RunLabel label) {
+        // A note may be made while no step is.
+        m_heard.emplace_back(recording->notes(), recording->notes()->listen([this] { notify(); }));
         {
             const std::scoped_lock lock(m_mutex);
             m_attached.push_back({std::move(recording), {}, 0, std::move(label)});
@@ -195,6 +200,7 @@ private:
         }
     }
 
+    std::vector<std::pair<std::shared_ptr<RunNotes>, uint64_t>> m_heard; ///< the owner's
     const std::filesystem::path m_path;
     std::unique_ptr<sqlite::Database> m_db;
     std::unique_ptr<trace::TraceWriter> m_writer;

@@ -232,7 +232,7 @@ TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     REQUIRE(save_trace(folder / "now.rlt", old));
     {
         sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
-        CHECK(db.integer("PRAGMA user_version") == 8);
+        CHECK(db.integer("PRAGMA user_version") == 9);
     }
     const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);

@@ -1,3 +1,4 @@
+#include "engine/record/notes/run_notes.h"
 #include "engine/record/recording/older_cache_events.h"
 #include "engine/record/runs/branch_info.h"
 #include "engine/record/trace/load/checked_values.h"
@@ -57,6 +58,7 @@ public:
             all.push_back(load_run(runs));
             m_places.emplace(m_run, all.size() - 1);
         }
+        load_notes(all);
         for (const auto& recording : all) {
             if (recording->info().has_cache_events || !recording->cache_entries().empty()) continue;
             const size_t before = recording->own_bytes();
@@ -101,6 +103,27 @@ private:
         }
     }
 
+    void load_notes(const std::vector<std::shared_ptr<Recording>>& all) {
+        if (m_version < trace::table("notes").since) return;
+        Statement rows(m_db, trace::select_sql("notes", m_version) + " ORDER BY run, n");
+        while (rows.step()) {
+            const auto place = m_places.find(rows.integer(0));
+            if (place == m_places.end()) throw Damage("a run that is not there has a note");
+            StepNote note{.id = within(rows.integer(1), 1, int64_t{1} << 40, "number of a note"),
+                          .first_step = rows.integer(2),
+                          .last_step = rows.integer(3),
+                          .colour = static_cast<uint32_t>(
+                              within(rows.integer(4), 0, note_colours - 1, "colour of a note")),
+                          .text = rows.text(5),
+                          .made_at = rows.text(6)};
+            if (const std::string fault = note_fault(note); !fault.empty())
+                throw Damage("a note is none: " + fault);
+            if (note.made_at.empty() || note.made_at != clean_run_name(note.made_at))
+                throw Damage("a note has no time");
+            all[place->second]->notes()->put(std::move(note));
+        }
+    }
+
     std::shared_ptr<Recording> load_run(const Statement& row) {
         m_run = row.integer(0);
         const std::string id = row.text(1);
@@ -136,6 +159,9 @@ private:
                 (void)source.known_id(token);
             (void)source.known_id(info.first_token);
             recording = std::make_shared<Recording>(std::move(info), m_tokens);
+            if (const auto found = m_runs.find(parent);
+                found != m_runs.end()) // stored whole, beside its parent
+                recording->notes()->descend_from(found->second->notes(), fork_step);
         }
         m_runs.emplace(id, recording);
         m_run_tokens.emplace(id, m_tokens);

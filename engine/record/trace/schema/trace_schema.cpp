@@ -205,6 +205,16 @@ const std::vector<Table>& tables() {
          .columns = {{"run", integer_type}, {"name", text_type}, {"colour", integer_type}},
          .key = "run",
          .since = 6},
+        {.name = "notes",
+         .columns = {{"run", integer_type},
+                     {"n", integer_type},
+                     {"first_step", integer_type},
+                     {"last_step", integer_type},
+                     {"colour", integer_type},
+                     {"text", text_type},
+                     {"made_at", text_type}},
+         .key = "run, n",
+         .since = 9},
     };
     static_assert(num_parts == 9, "the steps table has a column for every part");
     return all;

@@ -34,6 +34,26 @@ bool add_missing_tables(sqlite::Database& db, int64_t up_to) {
     return true;
 }
 
+bool bring_up_to_date(sqlite::Database& db) {
+    const int64_t version = db.integer("PRAGMA user_version");
+    if (version < 3) return false;
+    if (version >= schema_version) return true;
+    std::string sql;
+    for (const Table& table : tables()) {
+        if (table.since > version) {
+            sql += create_sql(table);
+            continue;
+        }
+        for (const Column& column : table.columns) {
+            if (column.since <= version) continue;
+            sql += fmt::format("ALTER TABLE {0} ADD COLUMN {1} {2};\nUPDATE {0} SET {1} = {3};\n", table.name,
+                               column.name, column.type, column.before);
+        }
+    }
+    db.exec((sql + fmt::format("PRAGMA user_version = {}", schema_version)).c_str());
+    return true;
+}
+
 const std::vector<std::string>& signals_before_schema_3() {
     static const std::vector<std::string> names = {"entropy_bits",
                                                    "kl_nats",

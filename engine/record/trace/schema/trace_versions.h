@@ -20,6 +20,11 @@ namespace refreshlab::trace {
 /// \return false, and nothing is changed, where columns are missing as well
 bool add_missing_tables(sqlite::Database& db, int64_t up_to);
 
+/// Gives a trace of schema 3 or later every table and column that it lacks, as it would be read without them. Programs before the present
+/// schema do not read it any more. Within a transaction of the caller.
+/// \return false, and nothing is changed, for an older one: its schema tells what its writer could not know
+bool bring_up_to_date(sqlite::Database& db);
+
 /// Signals that traces before schema 3, which do not name them, may have.
 [[nodiscard]] const std::vector<std::string>& signals_before_schema_3();
 

@@ -11,7 +11,8 @@ namespace refreshlab::trace {
 TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled)
     : m_db(db)
     , m_cancelled(cancelled)
-    , m_rows(db) {}
+    , m_rows(db)
+    , m_notes(db) {}
 
 void TraceWriter::add_run(std::shared_ptr<const Recording> recording, const std::string& parent_id,
                           int64_t fork_step, RunLabel label) {
@@ -36,6 +37,7 @@ void TraceWriter::add_run(std::shared_ptr<const Recording> recording, const std:
     } else {
         run.parent.reset();
     }
+    run.alone = !m_vocabulary_of.contains(run.parent_id);
     m_vocabulary_of.emplace(info.id, run.vocabulary);
     run.recording = std::move(recording);
     m_runs.push_back(std::move(run));
@@ -94,7 +96,7 @@ bool TraceWriter::has_news(const Run& run) const {
            run.commands < r.commands().size() || run.drifts < r.drifts().size() ||
            run.drafts < r.drafts().size() || run.cache_entries < r.cache_entries().size() ||
            rows_have_grown(run) || run.attention < r.attention_changes().size() ||
-           run.end_revision != r.end_revision();
+           run.end_revision != r.end_revision() || run.notes_revision != notes_revision(run);
 }
 
 void TraceWriter::write_new() {
@@ -113,7 +115,7 @@ void TraceWriter::write(Run& run) {
     if (!run.header_written) write_header(run);
     // Sizes in this order: after an end, an event, or a back-fill below `filled`, the steps they speak of are written
     // too. What belongs to the step in flight may come before its record, as it does in memory; nothing beyond it does.
-    const uint64_t end_revision = r.end_revision();
+    const uint64_t end_revision = r.end_revision(), notes = notes_revision(run);
     const Events events{r.refreshes().size(), r.passes().size(),        r.commands().size(),
                         r.drifts().size(),    r.cache_entries().size(), r.attention_changes().size(),
                         r.drafts().size()};
@@ -127,6 +129,7 @@ void TraceWriter::write(Run& run) {
     }
     write_events(run, events);
     if (end_revision != run.end_revision) write_end(run, end_revision);
+    if (notes != run.notes_revision) write_notes(run, notes);
 }
 
 void TraceWriter::write_header(Run& run) {
@@ -257,6 +260,24 @@ void TraceWriter::write_attention(const Run& run, int64_t position, bool teacher
 void TraceWriter::write_end(Run& run, uint64_t revision) {
     m_rows.end(run.number, *run.recording->end(), run.later_ms);
     run.end_revision = revision;
+}
+
+uint64_t TraceWriter::notes_revision(const Run& run) {
+    const RunNotes& notes = *run.recording->notes();
+    return run.alone ? notes.seen_revision() : notes.revision();
+}
+
+void TraceWriter::write_notes(Run& run, uint64_t revision) {
+    const RunNotes& notes = *run.recording->notes();
+    std::vector<StepNote> all;
+    if (run.alone) {
+        for (RunNotes::Seen& seen : notes.seen())
+            all.push_back(std::move(seen.note));
+    } else {
+        all = notes.own();
+    }
+    m_notes.replace(run.number, all);
+    run.notes_revision = revision;
 }
 
 void TraceWriter::write_token(const Run& run, int32_t id) {

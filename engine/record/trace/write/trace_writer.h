@@ -3,6 +3,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/runs/run_label.h"
 #include "engine/record/trace/sqlite.h"
+#include "engine/record/trace/write/note_rows.h"
 #include "engine/record/trace/write/trace_rows.h"
 
 #include <array>
@@ -64,6 +65,9 @@ private:
         };
         std::array<std::optional<OpenRow>, 2> open_rows;
         uint64_t end_revision = 0;
+        bool alone =
+            true; ///< its parent is not in this file: what it sees of the parent's notes is written with it
+        uint64_t notes_revision = 0;
         int64_t first_step = 1; ///< earlier ones are the parent's
         double later_ms =
             0; ///< added to the branch's times, so that they go on from the parent's at the fork
@@ -87,6 +91,8 @@ private:
     [[nodiscard]] int64_t write_cache_entry(const Run& run, size_t n);
     void write_attention(const Run& run, int64_t position, bool teacher);
     void write_end(Run& run, uint64_t revision);
+    [[nodiscard]] static uint64_t notes_revision(const Run& run);
+    void write_notes(Run& run, uint64_t revision);
     void write_token(const Run& run, int32_t id);
     void forget_finished_runs();
     void check_cancelled() const;
@@ -94,6 +100,7 @@ private:
     sqlite::Database& m_db;
     const std::atomic<bool>* m_cancelled; ///< written by whoever asked for the file
     TraceRows m_rows;
+    NoteRows m_notes;
     std::vector<Run> m_runs;
     std::unordered_map<std::string, int64_t> m_vocabulary_of;      ///< by the ids of all runs of the file
     std::vector<std::shared_ptr<const TokenTable>> m_vocabularies; ///< index = vocabulary number
