@@ -24,12 +24,13 @@ Command add_export_command(CLI::App& app) {
     command->add_option("TRACE", options->trace, "A file written by --record or saved from the window")
         ->required();
     command
-        ->add_option(
-            "--csv", options->csv,
-            "Folder for steps.csv, topk.csv, events.csv, drift.csv and meta.json; also layers.csv, cache.csv "
-            "and blocked.csv where the run has such things, schedules.csv and frontiers.csv where it has a "
-            "landscape "
-            "(docs/trace-format.md)")
+        ->add_option("--csv", options->csv,
+                     "Folder for steps.csv, topk.csv, events.csv, drift.csv and meta.json; also layers.csv, "
+                     "cache.csv, "
+                     "blocked.csv and notes.csv where the run has such things, schedules.csv and "
+                     "frontiers.csv where it has a "
+                     "landscape "
+                     "(docs/trace-format.md)")
         ->type_name("DIR");
     command->add_option("--npz", options->npz, "The run's landscape as arrays for NumPy, in one .npz file")
         ->type_name("FILE");

@@ -6,6 +6,7 @@
 #include "engine/landscape/landscape_store.h"
 #include "engine/record/export/draft_numbers.h"
 #include "engine/record/export/export.h"
+#include "engine/record/notes/run_notes.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/text/utf8.h"
 
@@ -44,6 +45,20 @@ nlohmann::json draft_counts(const Recording& run) {
     return {{"drafts", numbers->drafts}, {"drafted", numbers->drafted}, {"accepted", numbers->accepted}};
 }
 
+/// Those that the run shows: its own, and its parent's on the steps that they share.
+nlohmann::json notes_of(const Recording& run) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const auto& [note, owner] : run.notes()->seen()) {
+        all.push_back({{"first_step", note.first_step},
+                       {"last_step", note.last_step},
+                       {"colour", note.colour},
+                       {"made_at", note.made_at},
+                       {"run", owner ? owner->run_id() : run.info().id},
+                       {"text", note.text}});
+    }
+    return all;
+}
+
 nlohmann::json about(const Recording& run, const RunLabel& label,
                      const std::vector<StoredLandscape>& landscapes) {
     const RunInfo& info = run.info();
@@ -71,6 +86,7 @@ nlohmann::json about(const Recording& run, const RunLabel& label,
         {"stop_reason", end ? nlohmann::json(end->stop_reason) : nlohmann::json()},
         {"attention_bytes", attention_bytes(run)},
         {"landscape", nullptr},
+        {"notes", notes_of(run)},
         {"prompt", visible_text(config.prompt, 200)}};
     for (const StoredLandscape& stored : landscapes)
         if (stored.run_id == info.id)
@@ -123,6 +139,11 @@ void print_run(const nlohmann::json& run) {
              fmt::format("{} of {} rows, {}", run["landscape"]["rows"].get<size_t>(),
                          run["landscape"]["of"].get<int64_t>(),
                          shown_bytes(static_cast<int64_t>(run["landscape"]["bytes"].get<size_t>()))));
+    for (const nlohmann::json& note : run["notes"]) {
+        const StepNote place{.first_step = note["first_step"].get<int64_t>(),
+                             .last_step = note["last_step"].get<int64_t>()};
+        line("note", fmt::format("{}: {}", note_place(place), note["text"].get<std::string>()));
+    }
 }
 
 int show_info(const std::string& trace, bool as_json) {
