@@ -35,15 +35,21 @@ Command add_landscape_command(CLI::App& app) {
         ->add_option(
             "--values", options->values,
             "What a cell holds beside the loss: names of signals, with commas (default: those that a row "
-            "tells by itself, and kl_nats)")
+            "tells by itself, kl_nats and acceptance)")
         ->type_name("NAMES");
+    command
+        ->add_option(
+            "--objective", options->objective,
+            "What schedules are judged by: loss, kl, rejection or tokens_a_pass (default: loss, of a text "
+            "that the student wrote kl)")
+        ->type_name("NAME");
     command->add_option("--best", options->best, "Best and blind schedules of 1 .. K refreshes (default 16)")
         ->type_name("K")
         ->check(CLI::Range(0, 100'000));
     command
         ->add_option("--price", options->price,
-                     "Also the best schedule when every refresh costs so many nats")
-        ->type_name("NATS")
+                     "Also the best schedule when every refresh costs so much, in the unit of the objective")
+        ->type_name("PRICE")
         ->check(CLI::Range(0.0, 1e9));
     command
         ->add_option("--rows-at-once", options->rows_at_once,

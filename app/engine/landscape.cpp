@@ -263,12 +263,26 @@ std::optional<RefreshPolicy> policy_to_walk(const LandscapeCommandOptions& optio
     return policy;
 }
 
+/// Configuration of the run that wrote the text.
+const RunConfig& written_by(const LandscapeCommandOptions& options, const Job& job) {
+    return options.trace.empty() || !job.recording ? job.config : job.recording->info().config;
+}
+
+/// The value that the asked objective is read from is computed, also where a stored landscape lacks it.
+void need_objective(const LandscapeCommandOptions& options, Job& job) {
+    if (options.objective.empty()) return;
+    const Objective objective = objective_of(options.objective);
+    if (!tells(job.request.values, objective)) job.request.values.emplace_back(value_of(objective));
+}
+
 } // namespace
 
 int carry_out(const LandscapeCommandOptions& options) {
     if (options.every < 1) throw Error("computing a landscape", "--every", "must be 1 or more");
+    if (!options.objective.empty()) static_cast<void>(objective_of(options.objective));
     Job job = options.trace.empty() ? job_of_text(options) : job_of_trace(options);
     job.request.every = options.every;
+    need_objective(options, job);
     if (options.rows_at_once > 0) job.request.rows_at_once = options.rows_at_once;
     std::shared_ptr<const Landscape> landscape = job.known;
     const bool same_values = landscape && landscape->info().values == job.request.values;
@@ -278,7 +292,15 @@ int carry_out(const LandscapeCommandOptions& options) {
         say("refreshlab: stopped before the first row was there\n");
         return 128 + interrupted();
     }
-    LandscapeQuestions questions{options.best, options.price, policy_to_walk(options, job, *landscape)};
+    LandscapeQuestions questions{
+        options.best, options.price, policy_to_walk(options, job, *landscape), Objective::loss, {}};
+    if (options.objective.empty()) {
+        ChosenObjective chosen = default_objective(written_by(options, job), landscape->info().values);
+        questions.objective = chosen.objective;
+        questions.why = std::move(chosen.why);
+    } else {
+        questions.objective = objective_of(options.objective);
+    }
     print("{}", landscape_table(*landscape, questions));
     if (!options.summary.empty())
         write_file(options.summary, json_text(landscape_summary(*landscape, questions), 2) + "\n");

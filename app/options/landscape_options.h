@@ -13,7 +13,7 @@ namespace refreshlab::app {
 /// What `landscape` was asked for.
 struct LandscapeCommandOptions {
     RunOptions run;
-    std::string trace, output, run_id, values, summary;
+    std::string trace, output, run_id, values, summary, objective;
     int64_t every = 1, best = 16;
     int64_t rows_at_once = 0; ///< 0: the most
     std::optional<double> price;

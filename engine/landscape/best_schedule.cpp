@@ -19,13 +19,15 @@ struct RowCosts {
     std::vector<double> to; ///< [rows]: 0 at the row itself and before it
     double to_end = 0;
 };
-RowCosts costs_of(const Landscape& landscape, std::span<const int64_t> rows, size_t a) {
+RowCosts costs_of(const Landscape& landscape, std::span<const int64_t> rows, size_t a, Objective objective) {
     RowCosts costs;
+    CellCosts cells(landscape, objective);
+    cells.enter(rows[a]);
     costs.to.assign(rows.size(), 0);
     size_t next = a + 1;
     double sum = 0;
     for (int64_t step = rows[a] + 1; step <= landscape.num_steps(); ++step) {
-        sum += landscape.loss(rows[a], step);
+        sum += cells.next(step);
         if (next < rows.size() && rows[next] == step) costs.to[next++] = sum;
     }
     costs.to_end = sum;
@@ -43,7 +45,7 @@ struct Reach {
 
 } // namespace
 
-std::vector<Schedule> best_schedules(const Landscape& landscape, int64_t max_refreshes) {
+std::vector<Schedule> best_schedules(const Landscape& landscape, int64_t max_refreshes, Objective objective) {
     const std::vector<int64_t> rows = landscape.rows();
     RL_ASSERT(!rows.empty() && rows.front() == 0 && max_refreshes >= 0);
     const auto counts =
@@ -57,7 +59,7 @@ std::vector<Schedule> best_schedules(const Landscape& landscape, int64_t max_ref
     std::vector<End> ends(counts);
     // Rows ascending: what reaches a row is known when the row is left, and its costs are needed once.
     for (size_t a = 0; a < rows.size(); ++a) {
-        const RowCosts costs = costs_of(landscape, rows, a);
+        const RowCosts costs = costs_of(landscape, rows, a, objective);
         for (size_t m = 0; m < counts; ++m) {
             const double here = reach[m].cost[a];
             if (here == unreachable) continue;
@@ -93,7 +95,7 @@ const Schedule& best_of_at_most(std::span<const Schedule> best, size_t k) {
     return *std::ranges::min_element(best.first(std::min(k + 1, best.size())), {}, &Schedule::loss);
 }
 
-Schedule best_at_price(const Landscape& landscape, double price) {
+Schedule best_at_price(const Landscape& landscape, double price, Objective objective) {
     const std::vector<int64_t> rows = landscape.rows();
     RL_ASSERT(!rows.empty() && rows.front() == 0);
     Reach reach(rows.size());
@@ -101,7 +103,7 @@ Schedule best_at_price(const Landscape& landscape, double price) {
     double least = unreachable;
     size_t last = 0;
     for (size_t a = 0; a < rows.size(); ++a) {
-        const RowCosts costs = costs_of(landscape, rows, a);
+        const RowCosts costs = costs_of(landscape, rows, a, objective);
         const double here = reach.cost[a];
         if (here + costs.to_end < least) {
             least = here + costs.to_end;
@@ -141,7 +143,8 @@ std::vector<size_t> hull_of(std::span<const Schedule> best) {
     return hull;
 }
 
-std::optional<BlindPlacement> blind_placement(const Landscape& landscape, int64_t refreshes) {
+std::optional<BlindPlacement> blind_placement(const Landscape& landscape, int64_t refreshes,
+                                              Objective objective) {
     const int64_t boundaries = landscape.num_rows() - 1; // 1 .. N - 2
     if (refreshes < 1 || refreshes > boundaries) return std::nullopt;
     BlindPlacement blind;
@@ -152,7 +155,7 @@ std::optional<BlindPlacement> blind_placement(const Landscape& landscape, int64_
         for (int64_t i = 0; i < refreshes; ++i)
             schedule.steps.push_back(phase + i * blind.stride);
         if (!std::ranges::all_of(schedule.steps, [&](int64_t j) { return landscape.has_row(j); })) continue;
-        schedule.loss = walk_schedule(landscape, schedule.steps).loss;
+        schedule.loss = walk_schedule(landscape, schedule.steps, objective).loss;
         blind.mean_loss += schedule.loss;
         if (blind.phases == 0 || schedule.loss < blind.best.loss) blind.best = schedule;
         if (blind.phases == 0 || schedule.loss > blind.worst.loss) blind.worst = std::move(schedule);

@@ -78,7 +78,7 @@ double share_of(size_t i, size_t n) {
 } // namespace
 
 std::vector<FrontierPoint> threshold_frontier(const Landscape& landscape, const RefreshPolicy& policy,
-                                              size_t trigger, size_t thresholds) {
+                                              size_t trigger, size_t thresholds, Objective objective) {
     RL_ASSERT(trigger < policy.triggers.size() && thresholds >= 2);
     RefreshPolicy tried = policy;
     tried.triggers[trigger].enabled = true;
@@ -94,7 +94,7 @@ std::vector<FrontierPoint> threshold_frontier(const Landscape& landscape, const 
         const auto at = static_cast<size_t>(
             std::llround((low_fires ? 1 - share : share) * static_cast<double>(values.size() - 1)));
         tried.triggers[trigger].threshold = values[at];
-        Staircase walk = walk_policy(landscape, tried);
+        Staircase walk = walk_policy(landscape, tried, objective);
         if (!points.empty() && walk.refreshes == before) continue;
         points.push_back({values[at], static_cast<int64_t>(walk.refreshes.size()), walk.loss});
         before = std::move(walk.refreshes);

@@ -14,7 +14,7 @@ namespace refreshlab {
 struct FrontierPoint {
     double threshold = 0;
     int64_t refreshes = 0;
-    double loss = 0; ///< mean over y_2 .. y_N, nats
+    double loss = 0; ///< mean over y_2 .. y_N under the objective
 };
 
 /// Loss against refreshes for the thresholds of one trigger of a policy, all else as it is. Thresholds are taken from the signal's
@@ -25,7 +25,8 @@ struct FrontierPoint {
 /// Throws Error{bad_input} as walk_policy(). Cost: so many walks.
 [[nodiscard]] std::vector<FrontierPoint> threshold_frontier(const Landscape& landscape,
                                                             const RefreshPolicy& policy, size_t trigger,
-                                                            size_t thresholds = 64);
+                                                            size_t thresholds = 64,
+                                                            Objective objective = Objective::loss);
 
 /// One trigger without stride and cool-down on every signal that can trigger and is in the landscape, and the periodic policy: the
 /// curves that a frontier shows. A probability and a margin fire below their thresholds; a KL is probed every 8 tokens.

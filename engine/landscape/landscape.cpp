@@ -141,7 +141,7 @@ std::vector<std::string> default_landscape_values() {
     for (const Signal& signal : signals()) {
         const bool wanted = signal.cost == SignalCost::free
                                 ? !signal.attention && signal.about != SignalAbout::session
-                                : signal.name == "kl_nats";
+                                : signal.name == "kl_nats" || signal.name == "acceptance";
         if (wanted && signal.name != "logprob" && why_no_landscape_value(signal.name).empty() &&
             signal.name != "drift")
             names.emplace_back(signal.name);

@@ -101,7 +101,8 @@ private:
 [[nodiscard]] bool needs_mc(std::span<const std::string> values);
 /// Why a signal cannot be a value of a landscape; empty where it can.
 [[nodiscard]] std::string why_no_landscape_value(std::string_view signal);
-/// What a landscape holds unless told otherwise: what the student's row says by itself, and the KL to the teacher's.
+/// What a landscape holds unless told otherwise: what the student's row says by itself, and KL and acceptance beside the
+/// teacher's, from which every objective is read.
 [[nodiscard]] std::vector<std::string> default_landscape_values();
 /// `logprob` and then `wanted` ("a,b,c"; empty: the defaults), each once. Throws Error{bad_input} naming the nearest signals, or
 /// why the signal is no value of a cell.

@@ -31,6 +31,8 @@ json number(const std::optional<double>& value) {
 
 /// What a summary and a table are made of.
 struct Findings {
+    Objective objective;
+    int64_t steps;
     double teacher = 0, none = 0;
     std::vector<Schedule> best; ///< by count, from 0
     std::vector<BlindPlacement> blind;
@@ -38,20 +40,27 @@ struct Findings {
     std::optional<Staircase> walk;
 
     Findings(const Landscape& landscape, const LandscapeQuestions& questions)
-        : teacher(landscape.mean_teacher_loss())
-        , none(landscape.mean_loss_without_refresh()) {
-        if (questions.policy) walk = walk_policy(landscape, *questions.policy);
+        : objective(questions.objective)
+        , steps(landscape.num_steps())
+        , teacher(teacher_value(landscape, objective))
+        , none(value_without_refresh(landscape, objective)) {
+        if (questions.policy) walk = walk_policy(landscape, *questions.policy, objective);
         const int64_t counts =
             std::max(questions.best, walk ? static_cast<int64_t>(walk->refreshes.size()) : int64_t{0});
-        best = best_schedules(landscape, counts);
+        best = best_schedules(landscape, counts, objective);
         for (int64_t k = 1; k <= counts; ++k) {
-            if (auto placement = blind_placement(landscape, k)) blind.push_back(*std::move(placement));
+            if (auto placement = blind_placement(landscape, k, objective))
+                blind.push_back(*std::move(placement));
         }
-        if (questions.price) priced = best_at_price(landscape, *questions.price);
+        if (questions.price) priced = best_at_price(landscape, *questions.price, objective);
     }
     [[nodiscard]] std::optional<double> efficiency_of(size_t refreshes, double loss) const {
         if (refreshes == 0 || refreshes >= best.size()) return std::nullopt;
         return efficiency(none, loss, best[refreshes].loss);
+    }
+    /// A loss of so many refreshes as a person reads it.
+    [[nodiscard]] double shown(double loss, size_t refreshes) const {
+        return shown_value(objective, loss, steps, static_cast<int64_t>(refreshes));
     }
     [[nodiscard]] const BlindPlacement* blind_of(size_t refreshes) const {
         const auto found =
@@ -60,27 +69,31 @@ struct Findings {
     }
 };
 
-json schedule_json(const Schedule& schedule, double teacher) {
-    return {{"refreshes", schedule.steps.size()},
-            {"loss", number(schedule.loss)},
-            {"loss_above_teacher", number(schedule.loss - teacher)},
-            {"steps", schedule.steps}};
+/// Refreshes, losses and boundaries, of a schedule or of a policy's way.
+json losses_json(const Findings& found, const std::vector<int64_t>& steps, double loss) {
+    json out = {{"refreshes", steps.size()},
+                {"loss", number(loss)},
+                {"loss_above_teacher", number(loss - found.teacher)},
+                {"steps", steps}};
+    if (found.objective == Objective::tokens_a_pass)
+        out["tokens_a_pass"] = number(found.shown(loss, steps.size()));
+    return out;
+}
+json schedule_json(const Findings& found, const Schedule& schedule) {
+    return losses_json(found, schedule.steps, schedule.loss);
 }
 
 json policy_json(const Findings& found, const RefreshPolicy& policy) {
     const Staircase& walk = *found.walk;
     const size_t count = walk.refreshes.size();
     const BlindPlacement* blind = found.blind_of(count);
-    return {
-        {"name", policy.name},
-        {"refreshes", count},
-        {"loss", number(walk.loss)},
-        {"loss_above_teacher", number(walk.loss - found.teacher)},
-        {"steps", walk.refreshes},
-        {"probes", walk.probes},
-        {"efficiency", number(found.efficiency_of(count, walk.loss))},
-        {"blind_efficiency", blind ? number(found.efficiency_of(count, blind->mean_loss)) : json(nullptr)},
-        {"exact", !walk.exact_until.has_value()}};
+    json out = losses_json(found, walk.refreshes, walk.loss);
+    out["name"] = policy.name;
+    out["probes"] = walk.probes;
+    out["efficiency"] = number(found.efficiency_of(count, walk.loss));
+    out["blind_efficiency"] = blind ? number(found.efficiency_of(count, blind->mean_loss)) : json(nullptr);
+    out["exact"] = !walk.exact_until.has_value();
+    return out;
 }
 
 std::string refreshes_text(size_t count) {
@@ -99,7 +112,9 @@ std::string cell(const std::optional<double>& value) {
 
 json landscape_summary(const Landscape& landscape, const LandscapeQuestions& questions) {
     const Findings found(landscape, questions);
-    json out = {{"tokens", landscape.num_tokens()},
+    json out = {{"objective", to_string(found.objective)},
+                {"unit", unit_of(found.objective)},
+                {"tokens", landscape.num_tokens()},
                 {"rows", landscape.rows().size()},
                 {"complete", landscape.complete()},
                 {"values", landscape.info().values},
@@ -111,9 +126,9 @@ json landscape_summary(const Landscape& landscape, const LandscapeQuestions& que
                 {"price", nullptr},
                 {"policy", nullptr}};
     for (const Schedule& schedule : found.best)
-        out["best"].push_back(schedule_json(schedule, found.teacher));
+        out["best"].push_back(schedule_json(found, schedule));
     for (const BlindPlacement& blind : found.blind) {
-        json entry = schedule_json(blind.best, found.teacher);
+        json entry = schedule_json(found, blind.best);
         entry["stride"] = blind.stride;
         entry["phases"] = blind.phases;
         entry["mean_loss"] = number(blind.mean_loss);
@@ -124,8 +139,10 @@ json landscape_summary(const Landscape& landscape, const LandscapeQuestions& que
         out["blind"].push_back(std::move(entry));
     }
     if (found.priced) {
-        out["price"] = schedule_json(*found.priced, found.teacher);
-        out["price"]["nats_per_refresh"] = *questions.price;
+        out["price"] = schedule_json(found, *found.priced);
+        out["price"][questions.objective == Objective::loss || questions.objective == Objective::kl
+                         ? "nats_per_refresh"
+                         : "price_per_refresh"] = *questions.price;
     }
     if (found.walk) out["policy"] = policy_json(found, *questions.policy);
     return out;
@@ -133,30 +150,43 @@ json landscape_summary(const Landscape& landscape, const LandscapeQuestions& que
 
 std::string landscape_table(const Landscape& landscape, const LandscapeQuestions& questions) {
     const Findings found(landscape, questions);
-    std::string text = fmt::format(
-        "tokens {}, rows {} of {}\nmean loss in nats: teacher {:.4f}, no refresh {:.4f}\n\n",
-        landscape.num_tokens(), landscape.rows().size(), landscape.num_rows(), found.teacher, found.none);
+    const bool ratio = found.objective == Objective::tokens_a_pass;
+    std::string text = fmt::format("tokens {}, rows {} of {}\n", landscape.num_tokens(),
+                                   landscape.rows().size(), landscape.num_rows());
+    if (found.objective != Objective::loss || !questions.why.empty()) {
+        text += fmt::format("objective {}: {}{}{}\n", to_string(found.objective), label_of(found.objective),
+                            questions.why.empty() ? "" : "; ", questions.why);
+    }
+    if (found.objective == Objective::loss) {
+        text += fmt::format("mean loss in nats: teacher {:.4f}, no refresh {:.4f}\n\n", found.teacher,
+                            found.none);
+    } else {
+        text +=
+            fmt::format("no refresh: {:.4f} {}\n\n", found.shown(found.none, 0), unit_of(found.objective));
+    }
+    const std::string_view measured = ratio ? "tokens a pass" : to_string(found.objective);
     text += "refreshes  best      blind, mean  blind, best  blind, worst  best steps\n";
     for (size_t k = 1; k < found.best.size(); ++k) {
         const BlindPlacement* blind = found.blind_of(k);
         const auto loss = [&](double value) {
-            return blind ? fmt::format("{:.4f}", value) : std::string("-");
+            return blind ? fmt::format("{:.4f}", found.shown(value, k)) : std::string("-");
         };
         std::string steps = fmt::format("{}", fmt::join(found.best[k].steps, " "));
         if (steps.size() > 60) steps = steps.substr(0, steps.rfind(' ', 57)) + " ...";
-        text += fmt::format("{:>9}  {:<8.4f}  {:<11}  {:<11}  {:<12}  {}\n", k, found.best[k].loss,
-                            loss(blind ? blind->mean_loss : 0), loss(blind ? blind->best.loss : 0),
-                            loss(blind ? blind->worst.loss : 0), steps);
+        text += fmt::format("{:>9}  {:<8.4f}  {:<11}  {:<11}  {:<12}  {}\n", k,
+                            found.shown(found.best[k].loss, k), loss(blind ? blind->mean_loss : 0),
+                            loss(blind ? blind->best.loss : 0), loss(blind ? blind->worst.loss : 0), steps);
     }
     if (found.priced) {
-        text += fmt::format("\nat {} nats per refresh: {}, loss {:.4f}\n", *questions.price,
-                            refreshes_text(found.priced->steps.size()), found.priced->loss);
+        text += fmt::format("\nat {} {} per refresh: {}, {} {:.4f}\n", *questions.price,
+                            unit_of(found.objective), refreshes_text(found.priced->steps.size()), measured,
+                            found.shown(found.priced->loss, found.priced->steps.size()));
     }
     if (found.walk) {
         const size_t count = found.walk->refreshes.size();
         const auto efficiency = found.efficiency_of(count, found.walk->loss);
-        text += fmt::format("\npolicy {}: {}, loss {:.4f}", questions.policy->name, refreshes_text(count),
-                            found.walk->loss);
+        text += fmt::format("\npolicy {}: {}, {} {:.4f}", questions.policy->name, refreshes_text(count),
+                            measured, found.shown(found.walk->loss, count));
         if (efficiency) text += fmt::format(", efficiency {:.2f}", *efficiency);
         if (const BlindPlacement* blind = found.blind_of(count)) {
             const auto blind_efficiency = found.efficiency_of(count, blind->mean_loss);
@@ -201,12 +231,14 @@ void export_landscape_npz(const Landscape& landscape, const std::filesystem::pat
     file.write(path);
 }
 
-void export_landscape_csv(const Landscape& landscape, const std::filesystem::path& folder, int64_t best) {
+void export_landscape_csv(const Landscape& landscape, const std::filesystem::path& folder, int64_t best,
+                          Objective objective) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) throw Error("exporting to", folder.string(), error.message());
     LandscapeQuestions questions;
     questions.best = best;
+    questions.objective = objective;
     const Findings found(landscape, questions);
 
     std::string schedules = "kind,refreshes,loss,loss_above_teacher,efficiency,steps\r\n";
@@ -224,7 +256,7 @@ void export_landscape_csv(const Landscape& landscape, const std::filesystem::pat
     }
     std::string frontiers = "policy,signal,threshold,refreshes,loss,loss_above_teacher,efficiency\r\n";
     for (const RefreshPolicy& policy : frontier_policies(landscape)) {
-        for (const FrontierPoint& point : threshold_frontier(landscape, policy, 0)) {
+        for (const FrontierPoint& point : threshold_frontier(landscape, policy, 0, 64, objective)) {
             frontiers += fmt::format(
                 "{},{},{},{},{},{},{}\r\n", policy.name, policy.triggers[0].signal, cell(point.threshold),
                 point.refreshes, cell(point.loss), cell(point.loss - found.teacher),

@@ -19,20 +19,22 @@ namespace {
 /// A staircase while it grows.
 class Steps {
 public:
-    explicit Steps(const Landscape& landscape)
-        : m_landscape(landscape) {
+    Steps(const Landscape& landscape, Objective objective)
+        : m_landscape(landscape)
+        , m_costs(landscape, objective) {
         m_stairs.rows.reserve(static_cast<size_t>(landscape.num_steps()));
     }
     [[nodiscard]] int64_t row() const { return m_row; }
 
     void step(int64_t t) {
         m_stairs.rows.push_back(m_row);
-        m_sum += m_landscape.loss(m_row, t);
+        m_sum += m_costs.next(t);
     }
     void refresh(int64_t boundary) {
         m_stairs.refreshes.push_back(boundary);
         if (!m_landscape.has_row(boundary) && !m_stairs.exact_until) m_stairs.exact_until = boundary;
         m_row = m_landscape.row_at_or_below(boundary);
+        m_costs.enter(m_row);
     }
     void probe(int64_t boundary) { m_stairs.probes.push_back(boundary); }
     Staircase finish() {
@@ -42,6 +44,7 @@ public:
 
 private:
     const Landscape& m_landscape;
+    CellCosts m_costs;
     Staircase m_stairs;
     int64_t m_row = 0;
     double m_sum = 0;
@@ -88,8 +91,8 @@ private:
 
 } // namespace
 
-Staircase walk_schedule(const Landscape& landscape, std::span<const int64_t> refreshes) {
-    Steps steps(landscape);
+Staircase walk_schedule(const Landscape& landscape, std::span<const int64_t> refreshes, Objective objective) {
+    Steps steps(landscape, objective);
     auto next = refreshes.begin();
     for (int64_t t = 1; t <= landscape.num_steps(); ++t) {
         steps.step(t);
@@ -148,7 +151,7 @@ std::string why_no_staircase(std::span<const std::string> values, const RefreshP
     return {};
 }
 
-Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
+Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy, Objective objective) {
     if (const std::string why = why_no_staircase(landscape, policy); !why.empty())
         throw Error("walking a policy through a landscape", policy.name, why);
     struct Read {
@@ -174,7 +177,7 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
 
     std::vector<float> values(table.size(), absent());
     KnownKl kl(landscape, landscape.value_index("kl_nats"));
-    Steps steps(landscape);
+    Steps steps(landscape, objective);
     std::vector<int64_t> fired;
     std::optional<int64_t> last_splice;
     int64_t last_pass = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/landscape/landscape.h"
+#include "engine/landscape/objective.h"
 #include "engine/refresh/policy.h"
 
 #include <cstdint>
@@ -17,21 +18,23 @@ struct Staircase {
     std::vector<int64_t> refreshes; ///< boundaries, ascending
     std::vector<int64_t> probes;    ///< boundaries at which the teacher read without a splice
     std::vector<int64_t> rows;      ///< [N - 1]: the row in which step i stood, of steps 1, 2, ...
-    double loss = 0;                ///< mean over y_2 .. y_N, nats
+    double loss = 0;                ///< mean over y_2 .. y_N under the objective
     /// First refresh into a row that was not computed: from there on the row nearest below stands in for it. Nothing: all
     /// of it is exact.
     std::optional<int64_t> exact_until;
 };
 
 /// The staircase of refreshes at these boundaries, ascending, each in 1 .. N - 2                          (asserted)
-[[nodiscard]] Staircase walk_schedule(const Landscape& landscape, std::span<const int64_t> refreshes);
+[[nodiscard]] Staircase walk_schedule(const Landscape& landscape, std::span<const int64_t> refreshes,
+                                      Objective objective = Objective::loss);
 
 /// Walks a policy through the landscape: the planner's own decide() at every boundary, reading what the row says there. A KL
 /// trigger sees its signal at its probes alone, as it would live. Refreshes and losses are those of a session that runs this
 /// policy on this text, exactly.
 /// Throws Error{bad_input} for what a landscape cannot answer (why_no_staircase()).
 /// Cost: N calls of decide().
-[[nodiscard]] Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy);
+[[nodiscard]] Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy,
+                                    Objective objective = Objective::loss);
 
 /// Why a policy has no staircase: windowed or lagged refreshes keep history, on_fire other than keep has nothing to draw on a
 /// given text, a signal is not among the landscape's values. Empty where it has one.

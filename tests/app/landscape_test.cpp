@@ -158,7 +158,15 @@ TEST_CASE("what has no landscape is refused in one line, and nothing is written"
     refused_with({"landscape", trace, "--run", "0123"}, "no run 0123");
     refused_with({"export", trace, "--npz", scratch / "x.npz"}, "has no landscape; refreshlab landscape");
     refused_with({"export", trace}, "give --csv DIR or --npz FILE");
-    REQUIRE(refreshlab_cli({"landscape", trace, "--every", "4"}).status == 0);
+    const Outcome own = refreshlab_cli({"landscape", trace, "--every", "4"});
+    REQUIRE(own.status == 0);
+    CHECK_THAT(own.out,
+               ContainsSubstring("objective kl: KL(teacher || student); the student wrote the text"));
+    const Outcome passes =
+        refreshlab_cli({"landscape", trace, "--every", "4", "--objective", "tokens_a_pass"});
+    REQUIRE(passes.status == 0);
+    CHECK_THAT(passes.out, ContainsSubstring("objective tokens_a_pass"));
+    refused_with({"landscape", trace, "--objective", "speed"}, "loss, kl, rejection, tokens_a_pass");
     refused_with({"landscape", trace, "--student", RL_SOURCE_DIR "/assets/models/llama-tales-teacher"},
                  "was made with another student");
 }
