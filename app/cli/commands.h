@@ -10,6 +10,7 @@ namespace refreshlab::app {
 using Command = std::function<int()>;
 [[nodiscard]] Command add_run_command(CLI::App& app);
 [[nodiscard]] Command add_export_command(CLI::App& app);
+[[nodiscard]] Command add_note_command(CLI::App& app);
 [[nodiscard]] Command add_info_command(CLI::App& app);
 [[nodiscard]] Command add_doctor_command(CLI::App& app);
 [[nodiscard]] Command add_sweep_command(CLI::App& app);

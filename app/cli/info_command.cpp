@@ -140,8 +140,9 @@ void print_run(const nlohmann::json& run) {
                          run["landscape"]["of"].get<int64_t>(),
                          shown_bytes(static_cast<int64_t>(run["landscape"]["bytes"].get<size_t>()))));
     for (const nlohmann::json& note : run["notes"]) {
-        const StepNote place{.first_step = note["first_step"].get<int64_t>(),
-                             .last_step = note["last_step"].get<int64_t>()};
+        StepNote place;
+        place.first_step = note["first_step"].get<int64_t>();
+        place.last_step = note["last_step"].get<int64_t>();
         line("note", fmt::format("{}: {}", note_place(place), note["text"].get<std::string>()));
     }
 }

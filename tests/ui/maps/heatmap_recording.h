@@ -35,7 +35,8 @@ inline std::shared_ptr<Recording> empty_recording(Mode mode, int64_t prompt, int
 }
 
 inline void append_step(Recording& recording, bool fed = true) {
-    recording.append(next_record(recording, fed ? 3 + static_cast<int32_t>((recording.steps() + 1) % 2) : -1));
+    recording.append(
+        next_record(recording, fed ? 3 + static_cast<int32_t>((recording.steps() + 1) % 2) : -1));
 }
 
 } // namespace refreshlab::test
