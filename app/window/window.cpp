@@ -191,7 +191,7 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
     if (!opened.runs.empty()) {
         const Recording& newest = *opened.runs.back();
         window.shell().show_trace(opened, options.trace->filename().string(),
-                                  ui::landscape_of_file(*options.trace, newest));
+                                  ui::landscape_of_file(*options.trace, newest), *options.trace);
     }
 
     const bool steps_to_ask_for = options.start && picture && options.after_steps > 0;

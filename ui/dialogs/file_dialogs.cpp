@@ -41,7 +41,7 @@ Work opening(ShellState& state, const fs::path& path) {
         if (trace.runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
         LandscapeOfFile found = landscape_of_file(path, *trace.runs.back());
         return [path, trace = std::move(trace), found = std::move(found), &state] {
-            state.show_trace(trace, path.filename().string(), found);
+            state.show_trace(trace, path.filename().string(), found, path);
         };
     };
 }
@@ -249,8 +249,10 @@ private:
                       if (saved.landscape)
                           store_landscape(path, saved.run.recording->info().id, *saved.landscape);
                   return [path, runs, quit, &state] {
-                      for (const Saved& saved : runs)
+                      for (const Saved& saved : runs) {
                           state.saved_steps[saved.run.recording->info().id] = saved.steps;
+                          state.files[saved.run.recording->notes()] = path;
+                      }
                       state.say(Toasts::Level::info, "Trace saved as " + path.string());
                       if (quit) ui::quit(state); // asks again if the run has grown since
                   };

@@ -193,6 +193,18 @@ void describe_cut(const UiContext& ctx, size_t index, size_t tokens) {
     ImGui::EndTable();
 }
 
+void describe_note(const UiContext& ctx, size_t index, size_t lines) {
+    const StepNote& note = ctx.marks.note(index).note;
+    badge_row(ctx, MarkLane::note, index, fmt::format("Note at {}", note_place(note)));
+    size_t end = 0;
+    for (size_t line = 0; line < lines && end < note.text.size(); ++line)
+        end = std::min(note.text.find('\n', end), note.text.size() - 1) + 1;
+    ImGui::PushTextWrapPos(ImGui::GetFontSize() * 30);
+    ImGui::TextUnformatted(note.text.data(), note.text.data() + end);
+    if (end < note.text.size()) ImGui::TextDisabled("...");
+    ImGui::PopTextWrapPos();
+}
+
 void describe_marks_at(const UiContext& ctx, int64_t step) {
     const auto tell = [&](MarkLane lane, auto describe) {
         const auto index = ctx.marks.at(lane, step);
@@ -204,6 +216,7 @@ void describe_marks_at(const UiContext& ctx, int64_t step) {
     tell(MarkLane::refresh, describe_refresh);
     tell(MarkLane::blocked, describe_blocked);
     tell(MarkLane::cut, describe_cut);
+    tell(MarkLane::note, describe_note);
 }
 
 namespace {
@@ -230,8 +243,9 @@ void describe_crowd(const UiContext& ctx, const LaneMarks& marks, const MarkerGr
         if (i < most)
             badge_row(ctx, marks.lane, shares[i].index,
                       fmt::format("{}: {}",
-                                  marks.lane == MarkLane::cut
-                                      ? "rejected"
+                                  marks.lane == MarkLane::cut ? "rejected"
+                                  : marks.lane == MarkLane::note
+                                      ? "notes"
                                       : why(ctx, ctx.marks.hits(marks.lane, shares[i].index)),
                                   format_thousands(shares[i].count)));
         else
@@ -244,6 +258,7 @@ void describe_crowd(const UiContext& ctx, const LaneMarks& marks, const MarkerGr
 /// "Entropy, 40 entries", "Entropy, held back by the budget", "3 of 8 drafted tokens stay; ...".
 std::string in_short(const UiContext& ctx, MarkLane lane, size_t index) {
     if (lane == MarkLane::cut) return cut_words(ctx.recording->tokens(), ctx.marks.cut(index));
+    if (lane == MarkLane::note) return note_words(ctx.marks.note(index).note);
     const std::string reason = why(ctx, ctx.marks.hits(lane, index));
     if (lane == MarkLane::blocked)
         return fmt::format("{}, held back by {}", reason, limit_words(ctx.marks.blocked(index)));
@@ -262,6 +277,8 @@ void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGro
             describe_blocked(ctx, index, 2);
         else if (marks.lane == MarkLane::cut)
             describe_cut(ctx, index, 3);
+        else if (marks.lane == MarkLane::note)
+            describe_note(ctx, index, 6);
         else
             describe_refresh(ctx, index, 2);
         return end_plot_tip();
@@ -269,6 +286,7 @@ void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGro
     const auto step = [&](size_t i) { return format_thousands(ctx.marks.step(marks.lane, marks.index[i])); };
     const char* what = marks.lane == MarkLane::blocked ? "refreshes held back"
                        : marks.lane == MarkLane::cut   ? "drafts cut"
+                       : marks.lane == MarkLane::note  ? "notes"
                                                        : "refreshes";
     ImGui::TextUnformatted(fmt::format("{} {}, steps {} to {}",
                                        format_thousands(static_cast<int64_t>(group.count())), what,
@@ -351,6 +369,8 @@ void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot) {
         ImGui::TextDisabled("No refresh: %s", in_short(ctx, MarkLane::blocked, *blocked).c_str());
     if (const auto cut = ctx.marks.at(MarkLane::cut, step))
         ImGui::TextDisabled("Draft cut: %s", in_short(ctx, MarkLane::cut, *cut).c_str());
+    if (const auto note = ctx.marks.at(MarkLane::note, step))
+        ImGui::TextDisabled("Note: %s", in_short(ctx, MarkLane::note, *note).c_str());
     end_plot_tip();
 }
 

@@ -37,6 +37,11 @@ private:
         m_taken = {};
         m_waiting_at.reset();
     }
+    /// A note was written or erased: their numbers are others.
+    void forget_notes() {
+        std::erase_if(m_rows, [](const EventRow& row) { return row.lane == MarkLane::note; });
+        m_taken[static_cast<size_t>(MarkLane::note)] = 0;
+    }
     void update(const UiContext& ctx);
     static void next_in_line(float width);
     static void draw_choice(UiContext& ctx);
@@ -49,6 +54,7 @@ private:
     std::array<size_t, mark_lanes.size()> m_taken{}; ///< marks of each lane that have a row
     EventChoice m_choice;                            ///< that the rows are of
     std::optional<int64_t> m_waiting_at; ///< a row's step was not made yet when there were so many
+    uint64_t m_notes = 0;                ///< revision of the rows of notes
     EventColumn m_column = EventColumn::step;
     bool m_descending = false, m_sort = false;
 };
@@ -57,6 +63,7 @@ private:
 void EventsPanel::update(const UiContext& ctx) {
     if (m_choice != ctx.views.events || (m_waiting_at && *m_waiting_at != ctx.steps)) forget();
     m_choice = ctx.views.events;
+    if (std::exchange(m_notes, ctx.marks.notes_revision()) != ctx.marks.notes_revision()) forget_notes();
     const size_t before = m_rows.size();
     for (const MarkLane lane : mark_lanes) {
         size_t& taken = m_taken[static_cast<size_t>(lane)];
@@ -94,11 +101,15 @@ void EventsPanel::next_in_line(float width) {
 
 /// A box for each lane that the run has, with its count.
 void EventsPanel::draw_choice(UiContext& ctx) {
-    constexpr std::array<std::array<const char*, 2>, mark_lanes.size()> words = {
-        {{"refresh", "refreshes"}, {"held back", "held back"}, {"cut", "cuts"}, {"change", "changes"}}};
+    constexpr std::array<std::array<const char*, 2>, mark_lanes.size()> words = {{{"refresh", "refreshes"},
+                                                                                  {"held back", "held back"},
+                                                                                  {"cut", "cuts"},
+                                                                                  {"change", "changes"},
+                                                                                  {"note", "notes"}}};
     constexpr std::array tips = {
         "Refreshes that were made", "Refreshes that a budget or a cool-down held back",
-        "Drafts of which the teacher rejected a token", "What was changed by hand while the run went on"};
+        "Drafts of which the teacher rejected a token", "What was changed by hand while the run went on",
+        "Notes that a person wrote beside steps"};
     const float box = ImGui::GetFrameHeight();
     bool first = true;
     for (const MarkLane lane : mark_lanes) {

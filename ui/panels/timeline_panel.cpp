@@ -42,7 +42,8 @@ int64_t tick_distance(double steps_per_label) {
 
 /// Lanes that have a row of ticks under the chart, and the names of their landmarks.
 constexpr std::array small_marks = {std::pair{MarkLane::blocked, "timeline/blocked"},
-                                    std::pair{MarkLane::cut, "timeline/cuts"}};
+                                    std::pair{MarkLane::cut, "timeline/cuts"},
+                                    std::pair{MarkLane::note, "timeline/notes"}};
 
 /// The whole run in one strip: entropy, refreshes, the selected step to drag, the visible range to drag.
 class TimelinePanel final : public Panel {

@@ -286,6 +286,9 @@ std::vector<Action> selection_actions(ShellState& state) {
              },
              unless([forward](const UiContext& ctx) { return refresh_beside(ctx, forward).has_value(); },
                     forward ? "No refresh after the shown step" : "No refresh before the shown step")});
+    list.push_back({"note.edit", "Edit", "Note...",
+                    "Writes a note beside the shown step, or opens the one that stands there.", ImGuiKey_M,
+                    [&state](UiContext&) { state.dialog = make_note_dialog(state); }, why_no_steps});
     list.push_back({"text.find", "Edit", "Find in the text...", "Finds words in the generated text.",
                     ImGuiMod_Ctrl | ImGuiKey_F,
                     [&state](UiContext& ctx) {

@@ -136,8 +136,9 @@ void Shell::show_recording(std::shared_ptr<const Recording> recording, const std
     m_impl->state.ctx.select_step(std::nullopt);
 }
 
-void Shell::show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape) {
-    m_impl->state.show_trace(trace, name, landscape);
+void Shell::show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape,
+                       const std::filesystem::path& file) {
+    m_impl->state.show_trace(trace, name, landscape, file);
 }
 
 void Shell::open_trace(const std::filesystem::path& path) {

@@ -37,7 +37,9 @@ public:
     void show_recording(std::shared_ptr<const Recording> recording, const std::string& name = "trace",
                         const LandscapeOfFile& landscape = {});
     /// All runs of a trace, under their names; the newest is shown. Nothing where there is none.
-    void show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape);
+    /// \param file  that holds them: notes are written into it
+    void show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape,
+                    const std::filesystem::path& file = {});
     /// Somebody wants to close the window. True when nothing would be lost; else the question is up, and its answer ends
     /// in Host::quit() or in nothing.
     [[nodiscard]] bool may_close();

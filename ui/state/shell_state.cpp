@@ -133,8 +133,11 @@ void ShellState::say(Toasts::Level level, std::string text, bool toast) {
 }
 
 void ShellState::show_trace(const LabelledRuns& trace, const std::string& name,
-                            const LandscapeOfFile& landscape) {
+                            const LandscapeOfFile& landscape, const std::filesystem::path& file) {
     if (trace.runs.empty()) return;
+    if (!file.empty())
+        for (const auto& run : trace.runs)
+            files[run->notes()] = file;
     const Recording& newest = *trace.runs.back();
     landscapes.keep(newest.info().id, landscape.landscape, trace.runs.back());
     if (!landscape.fault.empty()) say(Toasts::Level::error, landscape.fault);

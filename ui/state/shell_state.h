@@ -106,7 +106,9 @@ struct ShellState {
     // one step without a way back: there it asks, once. The other choice was to write a copy without asking. It would delay
     // the closing by the time the bytes take (attention of a long run: gigabytes), for runs that mostly nobody wants.
     std::map<std::string, int64_t, std::less<>>
-        saved_steps;     ///< by run id: so many are in a file of the person's
+        saved_steps; ///< by run id: so many are in a file of the person's
+    /// The trace that was opened or saved with a run, by the run's notes: of two recordings of one run each has its own.
+    std::map<std::shared_ptr<const RunNotes>, std::filesystem::path> files;
     std::string own_run; ///< id of the run that the program started by itself, as it will the next time
 
     KnownLandscapes landscapes;
@@ -157,7 +159,9 @@ struct ShellState {
     /// All runs of a trace come into the list, under their names; the newest is shown, and its policy is taken over: thresholds and
     /// cards stand where they stood in it, and dragging one previews it on its values. Not from under a run that is under way: then
     /// it is said how. Nothing happens where the trace is empty.
-    void show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape);
+    /// \param file  that holds the runs; empty: none
+    void show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape,
+                    const std::filesystem::path& file = {});
     /// Calls work(); an exception becomes one toast and log line.
     void guarded(const std::function<void()>& work);
     /// \param outcome  of the dialog that waits for it; null: a fault is a toast

@@ -1,5 +1,6 @@
 // Runs with many refreshes: the rug above the plots, short tooltips, the table of events.
 #include "engine/record/recording/recording.h"
+#include "engine/record/trace/trace_store.h"
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
 #include "ui/scene/text/step_marks.h"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -217,7 +219,7 @@ void held_back_is_seen(Robot& r) {
     r.click(r.box("events/choice/held_back"));
     r.frames(2);
     GUI_CHECK(!r.find("events/row/held_back/0") && r.find("events/row/changes/0"));
-    GUI_CHECK(r.ctx().views.events.hidden == (std::array{true, true, false, false}));
+    GUI_CHECK(r.ctx().views.events.hidden == (std::array{true, true, false, false, false}));
     r.click(r.box("events/row/changes/0"));
     GUI_CHECK(r.ctx().selection.step == marks.step(ui::MarkLane::change, 0));
     leave_events(r);
@@ -258,6 +260,81 @@ void cut_drafts_are_seen(Robot& r) {
     leave_events(r);
 }
 
+/// M, words, Ctrl+Enter: the note stands in Timeline, Events and Inspector, is undone, and is in the trace that holds the run.
+void notes_stay_with_a_run(Robot& r) {
+    r.start(r.config(40), 30);
+    const auto trace = r.scratch("notes.rlt");
+    std::filesystem::remove(trace);
+    r.act("file.save_trace");
+    r.te->ItemInputValue("//Save trace/##path", trace.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Trace saved as " + trace.string()) > 0; }));
+    const ui::StepMarks& marks = r.ctx().marks;
+    const auto notes = [&] { return marks.count(ui::MarkLane::note); };
+    const auto in_file = [&] {
+        const auto runs = load_trace(trace);
+        return runs.back()->notes()->own();
+    };
+    r.ctx().select_step(12);
+    r.frames(2);
+    GUI_CHECK(notes() == 0 && !r.find("timeline/notes"));
+    r.te->KeyPress(ImGuiKey_M);
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Note"));
+    r.te->KeyChars("loses the names");
+    r.click(r.box("note/colour/3"));
+    r.te->ItemInputValue("//Note/##last", 15);
+    r.te->ItemClick("//Note/Keep");
+    r.frames(3);
+    GUI_CHECK(!r.dialog_open("Note") && notes() == 1);
+    const StepNote kept = marks.note(0).note;
+    GUI_CHECK(kept.first_step == 12 && kept.last_step == 15 && kept.colour == 3 &&
+              kept.text == "loses the names");
+    GUI_CHECK(r.find("timeline/notes"));
+    GUI_CHECK(r.until([&] { return in_file().size() == 1; }));
+    GUI_CHECK(in_file().at(0).text == kept.text && in_file().at(0).made_at == kept.made_at);
+    r.te->WindowFocus("//Events");
+    r.frames(3);
+    GUI_CHECK(r.find("events/row/notes/0") && r.shows("note: loses the names"));
+    r.ctx().select_step(3);
+    r.frames(2);
+    r.click(r.box("events/row/notes/0"));
+    GUI_CHECK(r.ctx().selection.step == 12);
+    r.te->WindowFocus("//Inspector");
+    r.frames(3);
+    GUI_CHECK(r.shows("Note at steps 12 to 15"));
+    // It is undone and done again, in the file as well.
+    r.act("edit.undo");
+    r.frames(2);
+    GUI_CHECK(notes() == 0 && r.until([&] { return in_file().empty(); }));
+    r.act("edit.redo");
+    r.frames(2);
+    GUI_CHECK(notes() == 1 && marks.note(0).note == kept);
+    // Beside a step that it covers M opens it. Esc keeps what was typed; Erase takes it away, and undo brings it back.
+    r.ctx().select_step(14);
+    r.frames(2);
+    r.te->KeyPress(ImGuiKey_M);
+    r.frames(3);
+    r.te->KeyPress(ImGuiKey_End);
+    r.te->KeyChars(", every time");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    GUI_CHECK(!r.dialog_open("Note") && marks.note(0).note.text.find("every time") != std::string::npos);
+    r.act("note.edit");
+    r.frames(3);
+    r.te->ItemInputValue("//Note/##last", 400);
+    r.frames(2);
+    GUI_CHECK(r.shows("the run has steps 1 to 30"));
+    r.te->ItemClick("//Note/Erase");
+    r.frames(2);
+    GUI_CHECK(notes() == 0);
+    r.act("edit.undo");
+    r.frames(2);
+    GUI_CHECK(notes() == 1 && r.until([&] { return in_file().size() == 1; }));
+    leave_events(r);
+}
+
 } // namespace
 
 std::vector<Case> event_cases() {
@@ -268,6 +345,7 @@ std::vector<Case> event_cases() {
         {"events", "SG4 drafts that verification cut are marks of their own", cut_drafts_are_seen},
         {"events", "SG17 tooltips of a crowd have eight rows and keep off the middle",
          crowd_tooltips_are_short},
+        {"events", "SG4 notes stay with a run, in the window and in its trace", notes_stay_with_a_run},
         {"events", "SG18 the table of events sorts, jumps, and goes out as CSV", table_of_events},
     };
 }

@@ -306,6 +306,41 @@ TEST_CASE("a tooltip keeps off the middle of its plot and off the mouse, inside 
     CHECK(beside > 3000);
 }
 
+TEST_CASE("notes are a lane: a branch shows those of shared steps, and a change renews it", "[ui][notes]") {
+    const auto recording = run_with(30, {});
+    const auto branch = recording->fork(10, "00000000000000bb");
+    StepMarks marks(branch);
+    CHECK(marks.count(MarkLane::note) == 0);
+    StepNote note;
+    note.first_step = 4;
+    note.last_step = 20;
+    note.colour = 3;
+    note.text = "loses\nthe names";
+    const int64_t id = recording->notes()->add(note);
+    note.first_step = note.last_step = 12; // behind the fork
+    recording->notes()->add(note);
+    const uint64_t before = marks.notes_revision();
+    marks.update(branch, branch->steps());
+    CHECK(marks.notes_revision() != before);
+    REQUIRE(marks.count(MarkLane::note) == 1);
+    CHECK(marks.step(MarkLane::note, 0) == 4);
+    CHECK(marks.note(0).note.last_step == 10);
+    CHECK(marks.hits(MarkLane::note, 0).empty());
+    const EventRow row = event_row(*branch, branch->steps(), marks, MarkLane::note, 0);
+    CHECK(row.reason == "note: loses");
+    CHECK(row.value_text == "-");
+    CHECK(row.chosen_before == row.chosen_after);
+    CHECK(StepMarks(recording).count(MarkLane::note) == 2);
+    marks.update(branch, 3); // a step that is not shown yet has none
+    CHECK(marks.count(MarkLane::note) == 0);
+    recording->notes()->erase(id);
+    marks.update(branch, branch->steps());
+    CHECK(marks.count(MarkLane::note) == 0);
+    note.text.clear();
+    CHECK(note_words(note) == "bookmark");
+    CHECK(without_lanes({"notes"}).shows(MarkLane::note) == false);
+}
+
 TEST_CASE("the table of events tells names, units and tokens, and by hand has no threshold", "[ui][SG18]") {
     const auto recording = run_with(30, {{5, {entropy}}, {9, {by_hand}}, {20, {entropy, periodic}}});
     const StepMarks all(recording);

@@ -6,7 +6,7 @@ namespace refreshlab::ui {
 
 std::string_view lane_key(MarkLane lane) {
     constexpr std::array<std::string_view, mark_lanes.size()> keys = {"refreshes", "held_back", "cuts",
-                                                                      "changes"};
+                                                                      "changes", "notes"};
     return keys[static_cast<size_t>(lane)];
 }
 

@@ -17,7 +17,7 @@ struct EventChoice {
     friend bool operator==(const EventChoice&, const EventChoice&) = default;
 };
 
-/// "refreshes", "held_back", "cuts", "changes": in the settings file.
+/// "refreshes", "held_back", "cuts", "changes", "notes": in the settings file.
 [[nodiscard]] std::string_view lane_key(MarkLane lane);
 [[nodiscard]] std::vector<std::string> hidden_lanes(const EventChoice& choice);
 /// Names that this version does not know are passed over.

@@ -117,6 +117,9 @@ EventRow event_row(const Recording& recording, int64_t steps, const StepMarks& m
     case MarkLane::change:
         row.reason = "changed by hand: " + marks.change(index).words;
         break;
+    case MarkLane::note:
+        row.reason = "note: " + note_words(marks.note(index).note);
+        break;
     }
     return row;
 }

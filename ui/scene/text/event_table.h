@@ -17,7 +17,7 @@ struct EventRow {
     size_t index = 0; ///< in its lane
     int64_t step = 0;
     /// Labels of the signals that fired, "by hand"; "Entropy, held back by the budget"; "draft cut: 3 of 8 stay"; "changed by hand:
-    /// Entropy threshold: 5 bits".
+    /// Entropy threshold: 5 bits"; "note: loses the names".
     std::string reason;
     /// Of the first trigger; of a cut the teacher's and the student's probability of the token that went; NaN where there is none.
     double value = 0, threshold = 0;

@@ -19,7 +19,8 @@ std::vector<ReasonShare> reason_shares(const StepMarks& all, const LaneMarks& ma
                                        const MarkerGroup& group) {
     const auto key = [&](size_t index) {
         const auto hits = all.hits(marks.lane, index);
-        return std::tuple(reason_letter(hits), first_signal(hits));
+        const uint32_t colour = marks.lane == MarkLane::note ? all.note(index).note.colour : 0;
+        return std::tuple(reason_letter(hits), first_signal(hits), colour);
     };
     std::vector<ReasonShare> shares;
     for (size_t i = group.first; i <= group.last; ++i) {

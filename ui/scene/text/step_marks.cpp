@@ -1,6 +1,7 @@
 #include "ui/scene/text/step_marks.h"
 
 #include "engine/base/check.h"
+#include "engine/text/utf8.h"
 #include "ui/scene/text/token_label.h"
 
 #include <fmt/format.h>
@@ -23,6 +24,8 @@ void StepMarks::clear() {
     m_blocked.clear();
     m_cuts.clear();
     m_drafts = 0;
+    m_notes.clear();
+    m_notes_seen.reset();
     m_counts = {};
 }
 
@@ -35,10 +38,16 @@ void StepMarks::update(std::shared_ptr<const Recording> recording, int64_t steps
     m_blocked.update(*m_recording);
     for (const auto& drafts = m_recording->drafts(); m_drafts < drafts.size(); ++m_drafts)
         if (drafts[m_drafts].accepted() < std::ssize(drafts[m_drafts].tokens)) m_cuts.push_back(m_drafts);
+    const RunNotes& notes = *m_recording->notes();
+    if (const uint64_t now = notes.seen_revision(); now != m_notes_seen) {
+        m_notes_seen = now; // before they are read: what is written meanwhile comes with the next update
+        m_notes = notes.seen();
+        ++m_notes_revision;
+    }
     m_counts = {m_recording->refreshes().size(), m_blocked.all().size(), m_cuts.size(),
-                m_changes.all().size()};
+                m_changes.all().size(), m_notes.size()};
     // Changes wait for the step that will feel them, and are told at once all the same.
-    for (const MarkLane lane : {MarkLane::refresh, MarkLane::blocked, MarkLane::cut})
+    for (const MarkLane lane : {MarkLane::refresh, MarkLane::blocked, MarkLane::cut, MarkLane::note})
         m_counts[static_cast<size_t>(lane)] = first_from(lane, steps + 1);
 }
 
@@ -50,6 +59,8 @@ int64_t StepMarks::step(MarkLane lane, size_t i) const {
         return blocked(i).step;
     case MarkLane::cut:
         return cut(i).step;
+    case MarkLane::note:
+        return note(i).note.first_step;
     case MarkLane::change:
         break;
     }
@@ -81,6 +92,7 @@ std::span<const TriggerHit> StepMarks::hits(MarkLane lane, size_t i) const {
         return blocked(i).hits;
     case MarkLane::cut:
     case MarkLane::change:
+    case MarkLane::note:
         break;
     }
     return {};
@@ -126,6 +138,12 @@ std::string cut_words(const TokenTable& tokens, const DraftEvent& draft) {
     const DraftToken& first = draft.tokens[static_cast<size_t>(stay)];
     return fmt::format("{} of {} drafted tokens stay; {} became {}", stay, all,
                        token_label(tokens, first.token_id, chars), token_label(tokens, draft.instead, chars));
+}
+
+std::string note_words(const StepNote& note) {
+    constexpr size_t chars = 80;
+    const std::string line = note.text.substr(0, note.text.find('\n'));
+    return note.text.empty() ? "bookmark" : visible_text(line, chars);
 }
 
 std::string_view limit_words(const BlockedFire& fire) {

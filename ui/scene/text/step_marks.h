@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/record/export/blocked_fires.h"
+#include "engine/record/notes/run_notes.h"
 #include "engine/record/recording/recording.h"
 #include "ui/scene/policy/live_changes.h"
 
@@ -22,9 +23,10 @@ enum class MarkLane : uint8_t {
     blocked, ///< a limit held a refresh back (engine/record/export/blocked_fires.h)
     cut,     ///< a refresh that verifies rejected a token of the draft (OnFire::verify)
     change,  ///< a person changed something
+    note,    ///< a person wrote something beside steps (RunNotes::seen()); it stands at the first of them
 };
 inline constexpr std::array mark_lanes = {MarkLane::refresh, MarkLane::blocked, MarkLane::cut,
-                                          MarkLane::change};
+                                          MarkLane::change, MarkLane::note};
 
 /// Marks of one lane in a plot: their numbers in the lane and their pixel columns, ascending.
 struct LaneMarks {
@@ -34,8 +36,9 @@ struct LaneMarks {
 };
 
 /// Everything that happened beside the steps of one run, in lanes: the same marks for timeline, plots, text, tables and figures. A
-/// mark's number in its lane stays the same while the run goes on; those of refreshes are indices into Recording::refreshes().
-/// Cost of update(): what is new since the last call; all of another recording.
+/// mark's number in its lane stays the same while the run goes on, a note's until one is written or erased (notes_revision()); those of
+/// refreshes are indices into Recording::refreshes().
+/// Cost of update(): what is new since the last call, all notes where one has changed; all of another recording.
 /// Threads  one (the UI thread, or a figure's).
 class StepMarks {
 public:
@@ -61,6 +64,9 @@ public:
     [[nodiscard]] const DraftEvent& cut(size_t i) const { return m_recording->drafts()[m_cuts[i]]; }
     [[nodiscard]] const LiveChanges::Change& change(size_t i) const { return m_changes.all()[i]; }
     [[nodiscard]] const LiveChanges& changes() const { return m_changes; }
+    [[nodiscard]] const RunNotes::Seen& note(size_t i) const { return m_notes[i]; }
+    /// Another number after each change of notes.
+    [[nodiscard]] uint64_t notes_revision() const { return m_notes_revision; }
 
     /// Those in sight of a plot that shows steps [x_min, x_max] over [left_px, left_px + width_px]. A change stands between the step
     /// before it and the first that felt it. Cost O(log n + in sight).
@@ -73,6 +79,9 @@ private:
     BlockedFires m_blocked;
     std::vector<size_t> m_cuts; ///< of the recording's drafts those of which a token went
     size_t m_drafts = 0;        ///< looked at
+    std::vector<RunNotes::Seen> m_notes;
+    std::optional<uint64_t> m_notes_seen; ///< revision that m_notes are of
+    uint64_t m_notes_revision = 0;
     std::array<size_t, mark_lanes.size()> m_counts{};
 };
 
@@ -82,6 +91,8 @@ private:
 /// "3 of 8 drafted tokens stay; " red" became " blue"".
 /// \param draft  of which a token went (asserted)
 [[nodiscard]] std::string cut_words(const TokenTable& tokens, const DraftEvent& draft);
+/// A note's first line, as far as it goes into a row; "bookmark" where it says nothing.
+[[nodiscard]] std::string note_words(const StepNote& note);
 /// What held a refresh back: "the budget", "a cool-down", "the budget and a cool-down".
 [[nodiscard]] std::string_view limit_words(const BlockedFire& fire);
 

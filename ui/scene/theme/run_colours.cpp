@@ -98,6 +98,8 @@ Colour mark_colour(const Theme& theme, const StepMarks& all, MarkLane lane, size
         return with_alpha(marker_colour(theme, all.hits(lane, index)), held_back_alpha);
     case MarkLane::cut:
         return theme.text_error;
+    case MarkLane::note:
+        return run_colour(theme, all.note(index).note.colour);
     case MarkLane::change:
         break;
     }

@@ -28,7 +28,7 @@ namespace refreshlab::ui {
 [[nodiscard]] Colour run_colour(const Theme& theme, uint32_t colour);
 
 /// Of a mark: that of its reasons, paler where a limit held the refresh back; that of faults where a draft was cut; that of what is
-/// muted for changes.
+/// muted for changes; a note's own.
 [[nodiscard]] Colour mark_colour(const Theme& theme, const StepMarks& all, MarkLane lane, size_t index);
 /// Of refreshes that a limit held back, whatever their reasons.
 [[nodiscard]] Colour held_back_colour(const Theme& theme);
