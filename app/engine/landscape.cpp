@@ -268,21 +268,16 @@ const RunConfig& written_by(const LandscapeCommandOptions& options, const Job& j
     return options.trace.empty() || !job.recording ? job.config : job.recording->info().config;
 }
 
-/// The value that the asked objective is read from is computed, also where a stored landscape lacks it.
-void need_objective(const LandscapeCommandOptions& options, Job& job) {
-    if (options.objective.empty()) return;
-    const Objective objective = objective_of(options.objective);
-    if (!tells(job.request.values, objective)) job.request.values.emplace_back(value_of(objective));
-}
-
 } // namespace
 
 int carry_out(const LandscapeCommandOptions& options) {
     if (options.every < 1) throw Error("computing a landscape", "--every", "must be 1 or more");
-    if (!options.objective.empty()) static_cast<void>(objective_of(options.objective));
+    std::optional<Objective> asked; // nothing: it hangs on the text
+    if (!options.objective.empty()) asked = objective_of(options.objective);
     Job job = options.trace.empty() ? job_of_text(options) : job_of_trace(options);
     job.request.every = options.every;
-    need_objective(options, job);
+    // What it is read from is computed, also where a stored landscape lacks it.
+    if (asked && !tells(job.request.values, *asked)) job.request.values.emplace_back(value_of(*asked));
     if (options.rows_at_once > 0) job.request.rows_at_once = options.rows_at_once;
     std::shared_ptr<const Landscape> landscape = job.known;
     const bool same_values = landscape && landscape->info().values == job.request.values;
@@ -292,15 +287,11 @@ int carry_out(const LandscapeCommandOptions& options) {
         say("refreshlab: stopped before the first row was there\n");
         return 128 + interrupted();
     }
-    LandscapeQuestions questions{
-        options.best, options.price, policy_to_walk(options, job, *landscape), Objective::loss, {}};
-    if (options.objective.empty()) {
-        ChosenObjective chosen = default_objective(written_by(options, job), landscape->info().values);
-        questions.objective = chosen.objective;
-        questions.why = std::move(chosen.why);
-    } else {
-        questions.objective = objective_of(options.objective);
-    }
+    const ChosenObjective chosen =
+        asked ? ChosenObjective{*asked, {}}
+              : default_objective(written_by(options, job), landscape->info().values);
+    const LandscapeQuestions questions{options.best, options.price, policy_to_walk(options, job, *landscape),
+                                       chosen.objective, chosen.why};
     print("{}", landscape_table(*landscape, questions));
     if (!options.summary.empty())
         write_file(options.summary, json_text(landscape_summary(*landscape, questions), 2) + "\n");

@@ -5,15 +5,18 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <utility>
-
 namespace refreshlab::ui {
 
 namespace {
 
-/// Into the file that holds the run. The engine's own trace takes its notes by itself.
-void store(ShellState& state, const std::shared_ptr<RunNotes>& owner) {
+/// From `before` to `after`, of which one is nothing where a note comes or goes; into the file that holds the run as well. The engine's
+/// own trace takes its notes by itself.
+void put(ShellState& state, const std::shared_ptr<RunNotes>& owner, const std::optional<StepNote>& before,
+         const std::optional<StepNote>& after) {
+    if (after)
+        owner->put(*after);
+    else
+        owner->erase(before->id);
     const auto file = state.files.find(owner);
     if (file == state.files.end()) return;
     state.start_job("Writing the note",
@@ -28,30 +31,18 @@ void store(ShellState& state, const std::shared_ptr<RunNotes>& owner) {
 void change_note(ShellState& state, const std::shared_ptr<RunNotes>& owner,
                  const std::optional<StepNote>& before, std::optional<StepNote> after) {
     if (!before && !after) return;
-    if (after) {
-        after->id = before ? before->id : 0;
-        if (before)
-            owner->put(*after);
-        else
-            after->id = owner->add(*after);
-        after = owner->find(after->id); // cleaned, and with its time
-    } else {
-        owner->erase(before->id);
-    }
-    store(state, owner);
-    std::string words = fmt::format("{} at {}",
-                                    !before ? "Note"
-                                    : after ? "Changed note"
-                                            : "Erased note",
-                                    note_place(after ? *after : *before));
-    state.ctx.drafts.join_history(std::move(words), [&state, owner, before, after](bool back) {
-        const std::optional<StepNote>& now = back ? before : after;
-        if (now)
-            owner->put(*now);
-        else
-            owner->erase((back ? after : before)->id);
-        store(state, owner);
-    });
+    if (after) after->id = before ? before->id : owner->add(*after);
+    put(state, owner, before, after);
+    if (after) after = owner->find(after->id); // cleaned, and with its time
+    state.ctx.drafts.join_history(fmt::format("{} at {}",
+                                              !before ? "Note"
+                                              : after ? "Changed note"
+                                                      : "Erased note",
+                                              note_place(after ? *after : *before)),
+                                  [&state, owner, before, after](bool back) {
+                                      back ? put(state, owner, after, before)
+                                           : put(state, owner, before, after);
+                                  });
 }
 
 } // namespace refreshlab::ui

@@ -1,6 +1,7 @@
 #include "engine/bench/measure/bench.h"
 
 #include "engine/base/error.h"
+#include "engine/base/utc_now.h"
 #include "engine/bench/measure/machine.h"
 #include "engine/bench/measure/sections.h"
 #include "engine/results/bench_sections.h"

@@ -2,29 +2,21 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/utc_now.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 namespace refreshlab {
 
 namespace {
 
-std::string present_time() {
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    gmtime_r(&now, &parts);
-    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
-
 StepNote checked(StepNote note) {
     note.text = clean_note_text(note.text);
-    if (note.made_at.empty()) note.made_at = present_time();
+    if (note.made_at.empty()) note.made_at = utc_now();
     if (const std::string fault = note_fault(note); !fault.empty())
         throw Error("keeping a note", note_place(note), fault);
     return note;

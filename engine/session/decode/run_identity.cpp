@@ -1,11 +1,9 @@
 #include "engine/session/decode/run_identity.h"
 
 #include <ATen/Version.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
 
-#include <ctime>
 #include <random>
 #include <utility>
 
@@ -23,10 +21,6 @@ std::string& program_commit() {
 std::string new_run_id() {
     std::random_device device;
     return fmt::format("{:08x}{:08x}", device(), device());
-}
-
-std::string utc_now() {
-    return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 std::vector<std::pair<std::string, std::string>> version_list() {

@@ -1,5 +1,6 @@
 // From a configuration to the first chosen token: text, caches, prefill, hand-over.
 #include "engine/base/error.h"
+#include "engine/base/utc_now.h"
 #include "engine/control/cache_choice.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"

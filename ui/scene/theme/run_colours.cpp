@@ -29,25 +29,8 @@ Colour origin_colour(const Theme& theme, Origin origin) {
 }
 
 Colour column_colour(const Theme& theme, Origin origin) {
-    switch (origin) {
-    case Origin::teacher_prefill:
-    case Origin::student_prefill:
-        return theme.origin_prefill;
-    case Origin::teacher_refresh:
-        return theme.origin_refresh;
-    case Origin::teacher_keys:
-    case Origin::teacher_values:
-    case Origin::teacher_partly:
-        return mix(theme.origin_refresh, theme.origin_student, 0.5F);
-    case Origin::student:
-    case Origin::teacher_decode:
-        return theme.origin_student;
-    case Origin::skipped:
-        return theme.origin_skipped;
-    case Origin::none:
-        break;
-    }
-    return theme.absent_a;
+    if (origin == Origin::teacher_decode) return theme.origin_student;
+    return origin == Origin::none ? theme.absent_a : origin_colour(theme, origin);
 }
 
 CellPalette cell_palette(const Theme& theme) {
