@@ -36,7 +36,7 @@ struct Options {
                             map;
     std::optional<int64_t> layer;
     std::string format = "svg"; ///< of --all
-    bool all = false, rejected = false;
+    bool all = false, rejected = false, notes = false;
     std::optional<int64_t> from, to, step;
 };
 
@@ -127,6 +127,7 @@ ui::FigureRequest request_of(const Options& options) {
     if (!options.signal.empty())
         request.views.text.coloured_by = request.views.distribution.signal = options.signal;
     request.views.text.rejected = options.rejected;
+    request.notes = options.notes;
     request.right_axis = options.right;
     request.from = options.from;
     request.to = options.to;
@@ -164,6 +165,7 @@ void draw_all(const Options& options, const ui::FigureStyle& style, const ui::Fi
         const std::string stem = fs::path(trace).stem().string();
         for (const std::string_view panel : ui::figure_panels()) {
             one.panel = panel;
+            one.notes = options.notes && ui::shows_notes(panel);
             one.out = (fs::path(options.out) / fmt::format("{}-{}.{}", stem, panel, options.format)).string();
             try {
                 draw_one(one, style, size, assets);
@@ -178,14 +180,21 @@ void draw_all(const Options& options, const ui::FigureStyle& style, const ui::Fi
 
 /// Options that say something of runs; tables have none.
 void refuse_run_options(const Options& options, const std::string& input) {
-    const std::pair<const char*, bool> given[] = {
-        {"--run", !options.runs.empty()},        {"--name", !options.names.empty()},
-        {"--signals", !options.signals.empty()}, {"--right", !options.right.empty()},
-        {"--signal", !options.signal.empty()},   {"--of", !options.of.empty()},
-        {"--head", !options.head.empty()},       {"--drift", !options.drift.empty()},
-        {"--from", options.from.has_value()},    {"--to", options.to.has_value()},
-        {"--step", options.step.has_value()},    {"--map", !options.map.empty()},
-        {"--layer", options.layer.has_value()},  {"--rejected", options.rejected}};
+    const std::pair<const char*, bool> given[] = {{"--run", !options.runs.empty()},
+                                                  {"--name", !options.names.empty()},
+                                                  {"--signals", !options.signals.empty()},
+                                                  {"--right", !options.right.empty()},
+                                                  {"--signal", !options.signal.empty()},
+                                                  {"--of", !options.of.empty()},
+                                                  {"--head", !options.head.empty()},
+                                                  {"--drift", !options.drift.empty()},
+                                                  {"--from", options.from.has_value()},
+                                                  {"--to", options.to.has_value()},
+                                                  {"--step", options.step.has_value()},
+                                                  {"--map", !options.map.empty()},
+                                                  {"--layer", options.layer.has_value()},
+                                                  {"--rejected", options.rejected},
+                                                  {"--notes", options.notes}};
     for (const auto& [option, is_given] : given)
         if (is_given)
             throw Error("drawing a figure", option,
@@ -297,6 +306,8 @@ Command add_figure_command(CLI::App& app) {
         ->type_name("SIGNAL");
     command->add_flag("--rejected", options->rejected,
                       "text: drafted tokens that verification rejected, struck out");
+    command->add_flag("--notes", options->notes,
+                      "signals, text: the run's notes, by number at their steps and in words below");
     command
         ->add_option("--head", options->head,
                      "attention: one head, counted from 0 (default: all); text: whose reading colours")

@@ -7,6 +7,13 @@
 
 namespace refreshlab::ui {
 
+std::string ascii_lower(std::string_view text) {
+    std::string small(text);
+    for (char& c : small)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return small;
+}
+
 namespace {
 
 char lower(char c) {

@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -78,6 +79,8 @@ struct UiContext {
     std::optional<Schedule> best_schedule;
     /// Jobs are still making what panels of this frame will show (wait_for_jobs()). A picture waits for them.
     bool unfinished = false;
+    /// Asked for: the note that the action note.edit opens, by its id; nothing: the one at the shown step. The dialog takes it back.
+    std::optional<std::pair<std::shared_ptr<RunNotes>, int64_t>> note_to_edit = {};
     bool find_in_text = false; ///< asked for: Text opens its entry and takes this back
     bool present_mode = false; ///< layout Present: no menus, larger type
     bool first_start_hints = false;

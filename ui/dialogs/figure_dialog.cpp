@@ -106,6 +106,11 @@ private:
             ImGui::SameLine(0, em);
             ImGui::Checkbox("the steps in sight alone", &m_in_sight);
         }
+        if (can_have_notes(state)) {
+            ImGui::SameLine(0, em);
+            ImGui::Checkbox("notes", &m_notes);
+            ImGui::SetItemTooltip("Numbers at the steps of the run's notes, and their words below");
+        }
         name("Width");
         ImGui::SetNextItemWidth(em * 12);
         if (ImGui::BeginCombo("##width", widths[m_width].words)) {
@@ -131,12 +136,18 @@ private:
         return state.ctx.landscape != nullptr;
     }
 
+    [[nodiscard]] bool can_have_notes(const ShellState& state) const {
+        return kind().notes && state.ctx.marks.count(MarkLane::note) > 0;
+    }
+
     [[nodiscard]] const FigureKind& kind() const { return figure_kinds()[m_kind]; }
 
     [[nodiscard]] Question question(const ShellState& state, double pixels_per_point) const {
         const UiContext& ctx = state.ctx;
+        auto request = std::make_shared<FigureRequest>(figure_request(ctx, kind(), m_in_sight));
+        request->notes = m_notes && can_have_notes(state);
         Question q{.key = {},
-                   .request = std::make_shared<const FigureRequest>(figure_request(ctx, kind(), m_in_sight)),
+                   .request = request,
                    .theme = m_theme,
                    .size = {.width = widths[m_width].mm * points_per_mm, .height = {}},
                    .pixels_per_point = pixels_per_point,
@@ -151,11 +162,12 @@ private:
         if (r.landscape) runs += fmt::format("{} rows ", r.landscape->rows().size());
         runs += policy_to_json(*r.policy).dump();
         // A run that goes on is drawn anew once in a while, not at every step.
-        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_in_sight,
+        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_in_sight,
                             pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps,
                             growing ? 0 : r.from.value_or(0), growing ? 0 : r.to.value_or(0),
                             growing ? 0 : r.step.value_or(0),
-                            r.head ? fmt::format("{}.{}", r.head->first, r.head->second) : "");
+                            r.head ? fmt::format("{}.{}", r.head->first, r.head->second) : "",
+                            r.notes ? fmt::format("notes {}", ctx.marks.notes_revision()) : "");
         return q;
     }
 
@@ -219,7 +231,7 @@ private:
 
     size_t m_kind = 0, m_width = 0;
     std::string m_theme = "paper", m_problem;
-    bool m_in_sight = true;
+    bool m_in_sight = true, m_notes = false;
     std::shared_ptr<std::unique_ptr<FigureFonts>> m_fonts = std::make_shared<std::unique_ptr<FigureFonts>>();
     LatestAnswer<Question, Preview> m_previews{&draw_preview};
     const uint32_t* m_drawn = nullptr;

@@ -10,6 +10,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -18,23 +19,19 @@ namespace {
 /// Writes a note beside the shown step, or changes the one that stands there.
 class NoteDialog final : public Dialog {
 public:
-    explicit NoteDialog(const UiContext& ctx)
+    explicit NoteDialog(UiContext& ctx)
         : m_recording(ctx.recording)
         , m_owner(ctx.recording->notes()) {
-        const int64_t step = ctx.shown_step();
-        for (RunNotes::Seen& seen : m_owner->seen()) {
-            if (seen.note.first_step > step || seen.note.last_step < step) continue;
-            m_before = seen.note;
-            if (seen.owner) {
-                m_owner = seen.owner;
-                m_before = m_owner->find(seen.note.id); // whole: a branch shows it up to the fork
-            }
-            if (seen.note.first_step == step) break; // rather than one that only covers the step
+        if (const auto asked = std::exchange(ctx.note_to_edit, std::nullopt)) {
+            m_owner = asked->first;
+            m_before = m_owner->find(asked->second);
+        } else {
+            find_at(ctx.shown_step());
         }
         if (m_before)
             m_note = *m_before;
         else
-            m_note.first_step = m_note.last_step = step;
+            m_note.first_step = m_note.last_step = ctx.shown_step();
     }
     const char* title() const override { return "Note"; }
 
@@ -58,6 +55,16 @@ public:
     }
 
 private:
+    /// The note that stands at a step, rather than one that only covers it.
+    void find_at(int64_t step) {
+        for (RunNotes::Seen& seen : m_recording->notes()->seen()) {
+            if (seen.note.first_step > step || seen.note.last_step < step) continue;
+            m_owner = seen.owner ? seen.owner : m_recording->notes();
+            m_before = m_owner->find(seen.note.id); // whole: a branch shows it up to the fork
+            if (seen.note.first_step == step) return;
+        }
+    }
+
     void draw_steps(float column) {
         const float em = ImGui::GetFontSize();
         row_label("Steps", column, em * 8);

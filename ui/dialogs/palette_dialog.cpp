@@ -2,6 +2,7 @@
 #include "engine/control/parameters.h"
 #include "ui/base/format.h"
 #include "ui/base/fuzzy.h"
+#include "ui/context/go_to.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
@@ -19,7 +20,7 @@ namespace refreshlab::ui {
 
 namespace {
 
-/// Finds whatever has a name: commands, parameters, signals, panels.
+/// Finds whatever has a name: commands, parameters, signals, panels, notes.
 class PaletteDialog final : public Dialog {
 public:
     const char* title() const override { return "Find a command"; }
@@ -94,6 +95,16 @@ std::vector<PaletteDialog::Entry> PaletteDialog::entries(ShellState& state) {
                             return false;
                         }});
     }
+    for (NoteRow& row : note_rows(state.runs)) {
+        const std::string name = fmt::format("Note: {}", note_words(row.note));
+        const std::string id = fmt::format("note.{}", list.size());
+        const std::string run = state.runs.tree().runs().size() > 1 ? row.run_name + ", " : std::string();
+        list.push_back({name, id, row.note.text.empty() ? note_place(row.note) : row.note.text,
+                        run + note_place(row.note), true, [row](ShellState& s) {
+                            go_to_note(s.ctx, row);
+                            return false;
+                        }});
+    }
     for (const auto& panel : state.panels) {
         const std::string name(panel->title());
         list.push_back({"Panel: " + name, "panel." + name, "Opens the panel, or brings it to the front.", "",
@@ -129,8 +140,9 @@ bool PaletteDialog::draw_list(ShellState& state) {
     if (ImGui::IsWindowAppearing() || std::exchange(m_focus, false)) ImGui::SetKeyboardFocusHere();
     ImGui::SetNextItemWidth(-1);
     const std::string before = m_query;
-    const bool enter = ImGui::InputTextWithHint("##query", "Name of a command, parameter, signal or panel",
-                                                &m_query, ImGuiInputTextFlags_EnterReturnsTrue);
+    const bool enter =
+        ImGui::InputTextWithHint("##query", "Name of a command, parameter, signal or panel; words of a note",
+                                 &m_query, ImGuiInputTextFlags_EnterReturnsTrue);
     if (before != m_query) m_chosen = 0;
     if (ImGui::IsKeyPressed(ImGuiKey_Escape, false)) return false;
     const std::vector<Entry> hits = matching(state);

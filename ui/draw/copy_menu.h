@@ -14,8 +14,10 @@ struct CopyItem {
 class CopyMenu {
 public:
     /// Right after the item. \param items  asked when the menu opens
+    /// \param more  draws further lines above them
     /// \return whether it is open: then no tooltip belongs there
-    bool draw(const char* id, const std::function<std::vector<CopyItem>()>& items);
+    bool draw(const char* id, const std::function<std::vector<CopyItem>()>& items,
+              const std::function<void()>& more = {});
 
 private:
     std::vector<CopyItem> m_items;

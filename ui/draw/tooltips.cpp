@@ -216,7 +216,11 @@ void describe_marks_at(const UiContext& ctx, int64_t step) {
     tell(MarkLane::refresh, describe_refresh);
     tell(MarkLane::blocked, describe_blocked);
     tell(MarkLane::cut, describe_cut);
-    tell(MarkLane::note, describe_note);
+    for (const size_t note : ctx.marks.notes_over(step, step)) {
+        ImGui::Spacing();
+        ImGui::Separator();
+        describe_note(ctx, note, SIZE_MAX);
+    }
 }
 
 namespace {
@@ -369,8 +373,8 @@ void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot) {
         ImGui::TextDisabled("No refresh: %s", in_short(ctx, MarkLane::blocked, *blocked).c_str());
     if (const auto cut = ctx.marks.at(MarkLane::cut, step))
         ImGui::TextDisabled("Draft cut: %s", in_short(ctx, MarkLane::cut, *cut).c_str());
-    if (const auto note = ctx.marks.at(MarkLane::note, step))
-        ImGui::TextDisabled("Note: %s", in_short(ctx, MarkLane::note, *note).c_str());
+    for (const size_t note : ctx.marks.notes_over(step, step))
+        ImGui::TextDisabled("Note: %s", in_short(ctx, MarkLane::note, note).c_str());
     end_plot_tip();
 }
 

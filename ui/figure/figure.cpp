@@ -22,10 +22,10 @@ using Request = FigureRequest;
 /// A kind is one line here, and a function of kinds.h.
 constexpr std::array kinds = {
     FigureKind{"signals", "Signals over steps", "Signals", FigureNeeds::nothing, true,
-               [](const Request& r) { return make_signals_figure(r, false); }},
+               [](const Request& r) { return make_signals_figure(r, false); }, true},
     FigureKind{"compare", "Two runs: signals and their difference", "", FigureNeeds::other_runs, true,
                [](const Request& r) { return make_signals_figure(r, true); }},
-    FigureKind{"text", "Text, coloured by a signal", "Text", FigureNeeds::head, true, make_text_figure},
+    FigureKind{"text", "Text, coloured by a signal", "Text", FigureNeeds::head, true, make_text_figure, true},
     FigureKind{"attention", "Attention of the shown head", "Attention", FigureNeeds::head, false,
                make_head_figure},
     FigureKind{"attention", "Attention of all heads, or the best of a ranking", "", FigureNeeds::nothing,
@@ -65,6 +65,11 @@ Views figure_views() {
 
 std::span<const FigureKind> figure_kinds() {
     return kinds;
+}
+
+bool shows_notes(std::string_view panel) {
+    return std::ranges::any_of(kinds,
+                               [&](const FigureKind& kind) { return kind.name == panel && kind.notes; });
 }
 
 std::vector<std::string_view> figure_panels() {
@@ -135,6 +140,9 @@ std::unique_ptr<Figure> make_figure(const FigureRequest& request) {
     for (const FigureRun& run : request.runs)
         if (run.recording->steps() == 0)
             throw Error("drawing a figure", run.name, "the run has no steps yet");
+    if (request.notes && !kind.notes)
+        throw Error("drawing a figure", "--notes", fmt::format("{} shows no notes", kind.name),
+                    "signals and text do");
     return kind.make(request);
 }
 

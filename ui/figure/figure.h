@@ -36,6 +36,7 @@ struct FigureRequest {
     std::string panel = "signals";              ///< a name of figure_kinds()
     std::vector<FigureRun> runs;                ///< at least one; the first is that of figures of one run
     std::shared_ptr<const Landscape> landscape; ///< of the first run; may be null
+    bool notes = false;              ///< of a kind that has them: numbers at their steps, words below
     bool all_signals = false;        ///< a signal that was not measured is an error; else it is left out
     std::string right_axis;          ///< signals: this one goes on the first plot, with an axis on the right
     Views views = figure_views();    ///< what is shown of each kind
@@ -75,9 +76,12 @@ struct FigureKind {
     FigureNeeds needs = FigureNeeds::nothing;
     bool by_steps = false; ///< of a part of the run: --from and --to, the steps in sight
     std::unique_ptr<Figure> (*make)(const FigureRequest&) = nullptr;
+    bool notes = false; ///< it can show what a person wrote beside steps
 };
 /// In the order of the help and of the dialog.
 [[nodiscard]] std::span<const FigureKind> figure_kinds();
+/// Whether a kind of that name can show notes.
+[[nodiscard]] bool shows_notes(std::string_view panel);
 /// Names for --panel, each once.
 [[nodiscard]] std::vector<std::string_view> figure_panels();
 

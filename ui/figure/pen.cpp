@@ -138,6 +138,31 @@ std::string FigurePen::fitted(std::string_view utf8, const TextStyle& text_style
     return kept + "…";
 }
 
+std::vector<std::string> FigurePen::wrapped(std::string_view utf8, const TextStyle& text_style, double width,
+                                            size_t most) const {
+    std::vector<std::string> lines;
+    size_t at = 0;
+    while (at < utf8.size() && lines.size() < most) {
+        const size_t begin = at;
+        size_t space = begin; // end of the last whole word
+        bool broken = false;
+        while (at < utf8.size() && utf8[at] != '\n') {
+            const size_t length = utf8_step(utf8, at).length;
+            if (utf8[at] == ' ') space = at;
+            if (at > begin && canvas.width_of(utf8.substr(begin, at + length - begin), text_style) > width) {
+                broken = true;
+                break;
+            }
+            at += length;
+        }
+        if (broken && space > begin) at = space;
+        lines.emplace_back(utf8.substr(begin, at - begin));
+        if (at < utf8.size() && (utf8[at] == '\n' || utf8[at] == ' ')) ++at; // stands for the end of the line
+    }
+    if (at < utf8.size() && !lines.empty()) lines.back() = fitted(lines.back() + " …", text_style, width);
+    return lines;
+}
+
 void FigurePen::heading(size_t part, size_t parts, FigurePoint at, std::string_view words,
                         double width) const {
     double x = at.x;

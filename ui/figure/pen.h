@@ -36,6 +36,10 @@ struct FigurePen {
     [[nodiscard]] double text_line() const { return style.text_pt * style.spacing; }
     /// As many characters as fit, with an ellipsis where some are left out.
     [[nodiscard]] std::string fitted(std::string_view utf8, const TextStyle& text, double width) const;
+    /// Lines no wider than this, broken between words; a word that is wider alone is broken within. A line break stays one.
+    /// \param most  lines; the last ends with an ellipsis where some are left out
+    [[nodiscard]] std::vector<std::string> wrapped(std::string_view utf8, const TextStyle& text, double width,
+                                                   size_t most) const;
     /// The name of a part on a line of its own, with "(a)" before it where the style has letters and the figure has several parts.
     void heading(size_t part, size_t parts, FigurePoint at, std::string_view words, double width) const;
 };

@@ -67,6 +67,7 @@ inline constexpr int most_of_a_kind = 3;
 [[nodiscard]] std::unique_ptr<Panel> make_performance_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_exactness_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_log_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_notes_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_runs_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_timeline_panel();
 

@@ -83,6 +83,7 @@ std::span<const PanelKind> panel_kinds() {
         {"Cache", &make_cache_panel, &swap_member<&Views::cache>},
         {"Distribution", &make_distribution_panel, &swap_member<&Views::distribution>},
         {"Events", &make_events_panel, &swap_member<&Views::events>},
+        {"Notes", &make_notes_panel},
         {"Runs", &make_runs_panel},
         {"Performance", &make_performance_panel},
         {"Exactness", &make_exactness_panel},

@@ -8,8 +8,10 @@
 #include "ui/draw/plot/run_overlays.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/rug.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
+#include "ui/figure/paint/note_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/plot_stack.h"
 #include "ui/scene/axes/time_view.h"
@@ -59,8 +61,8 @@ private:
     static void draw_to_come(UiContext& ctx, const PlotStack& stack);
     /// Rows of the lane above the plots, pixels; 0 where a run has none.
     struct LaneRows {
-        float badges = 0, rug = 0, blocked = 0, cuts = 0;
-        [[nodiscard]] float height() const { return badges + rug + blocked + cuts; }
+        float badges = 0, rug = 0, blocked = 0, cuts = 0, notes = 0;
+        [[nodiscard]] float height() const { return badges + rug + blocked + cuts + notes; }
     };
     void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows);
     void draw_rug_row(UiContext& ctx, const PlotStack& stack, const LaneMarks& marks, float top, float height,
@@ -253,7 +255,8 @@ void SignalsPanel::draw(UiContext& ctx) {
                         .rug =
                             ctx.marks.count(MarkLane::refresh) >= many_refreshes ? std::round(em * 0.75F) : 0,
                         .blocked = ctx.marks.count(MarkLane::blocked) > 0 ? std::round(em * 0.5F) : 0,
-                        .cuts = ctx.marks.count(MarkLane::cut) > 0 ? std::round(em * 0.5F) : 0};
+                        .cuts = ctx.marks.count(MarkLane::cut) > 0 ? std::round(em * 0.5F) : 0,
+                        .notes = ctx.marks.count(MarkLane::note) > 0 ? std::round(em * 0.5F) : 0};
     const ImVec2 lane = ImGui::GetCursorScreenPos();
     ImGui::SetCursorScreenPos({lane.x, lane.y + rows.height()});
     stack.tips = m_tips;
@@ -335,7 +338,8 @@ void SignalsPanel::draw_to_come(UiContext& ctx, const PlotStack& stack) {
     ctx.landmarks.set("signals/to_come", {x, top, right - x, stack.bottom - top});
 }
 
-/// Letters of the refreshes, of many of them a rug below, a paler rug of those that a limit held back, and one of drafts that were cut.
+/// Letters of the refreshes, of many of them a rug below, a paler rug of those that a limit held back, one of drafts that were cut, and
+/// one of notes.
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows) {
     if (stack.width <= 0 || !ctx.recording) return;
     const float left = stack.left, right = stack.left + stack.width;
@@ -349,8 +353,15 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
     draw_rug_row(ctx, stack, marks, at.y + rows.badges, rows.rug, "signals/rug");
     draw_rug_row(ctx, stack, in_sight(MarkLane::blocked), at.y + rows.badges + rows.rug, rows.blocked,
                  "signals/blocked");
-    draw_rug_row(ctx, stack, in_sight(MarkLane::cut), at.y + rows.height() - rows.cuts, rows.cuts,
-                 "signals/cuts");
+    draw_rug_row(ctx, stack, in_sight(MarkLane::cut), at.y + rows.height() - rows.notes - rows.cuts,
+                 rows.cuts, "signals/cuts");
+    const float notes = at.y + rows.height() - rows.notes;
+    if (rows.notes > 0)
+        paint_note_spans(
+            ScreenPen(ctx, ImGui::GetWindowDrawList()), ctx.marks,
+            {static_cast<double>(left), static_cast<double>(stack.width), ctx.time.x_min, ctx.time.x_max},
+            static_cast<double>(notes), static_cast<double>(rows.notes - 1));
+    draw_rug_row(ctx, stack, in_sight(MarkLane::note), notes, rows.notes, "signals/notes");
     const float foot = at.y + rows.height();
     draw_change_ticks(ctx, {left, right, foot, ctx.time.x_min, ctx.time.x_max}, over, m_tips, "signals");
     if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;

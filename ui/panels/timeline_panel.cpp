@@ -4,10 +4,13 @@
 #include "ui/draw/badge.h"
 #include "ui/draw/change_ticks.h"
 #include "ui/draw/copy_menu.h"
+#include "ui/draw/note_item.h"
 #include "ui/draw/offer_run.h"
 #include "ui/draw/rug.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
+#include "ui/figure/paint/note_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/axes/time_view.h"
@@ -94,6 +97,7 @@ private:
     std::vector<double> m_x, m_low, m_high;
     Grip m_grip = Grip::none;
     CopyMenu m_menu;
+    int64_t m_menu_step = 0; ///< under the mouse when the menu was opened
     double m_grip_offset = 0;
     bool m_on_mark = false;
 };
@@ -137,7 +141,13 @@ void TimelinePanel::draw(UiContext& ctx) {
     ImGui::InvisibleButton("##scrub", {strip.right - strip.left, strip.axis - strip.marks});
     const bool hovered = ImGui::IsItemHovered(), active = ImGui::IsItemActive();
     if (hovered && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) ctx.time.fit_request = true;
-    const bool menu = m_menu.draw("##timeline menu", [&] { return copy_items(ctx, strip); });
+    const bool menu = m_menu.draw(
+        "##timeline menu",
+        [&] {
+            m_menu_step = std::llround(strip.step(ImGui::GetMousePos().x));
+            return copy_items(ctx, strip);
+        },
+        [&] { note_item(ctx, m_menu_step); });
     draw_chart(ctx, strip);
     draw_value_labels(ctx, strip);
     m_on_mark = false;
@@ -350,6 +360,11 @@ void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered)
     float top = strip.chart_end;
     for (const auto& [lane, name] : small_marks) {
         if (top >= strip.axis || ctx.marks.count(lane) == 0) continue;
+        if (lane == MarkLane::note)
+            paint_note_spans(ScreenPen(ctx, ImGui::GetWindowDrawList()), ctx.marks,
+                             {static_cast<double>(strip.left), static_cast<double>(strip.right - strip.left),
+                              0, strip.x_max},
+                             static_cast<double>(top), static_cast<double>(strip.row));
         draw_rug_row(ctx, strip, in_sight(lane),
                      {strip.left, strip.right, top, top + strip.row, 0, strip.x_max}, hovered, name);
         top += strip.row;

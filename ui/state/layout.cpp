@@ -32,13 +32,13 @@ Place over_timeline(Place rest) {
 Place explore() {
     Place upper = left_of(420, 836, tabs({"Text"}), tabs({"Signals"}));
     Place right = left_of(372, 324, tabs({"Cache"}), tabs({"Performance", "Distribution", "Events", "Log"}));
-    Place lower = left_of(560, 696, tabs({"Attention", "Landscape", "Runs"}), std::move(right));
+    Place lower = left_of(560, 696, tabs({"Attention", "Landscape", "Runs", "Notes"}), std::move(right));
     return over_timeline(left_of(1256, 344, above(500, 328, std::move(upper), std::move(lower)), controls()));
 }
 
 Place tune() {
-    Place lower =
-        left_of(720, 516, tabs({"Text"}), tabs({"Distribution", "Runs", "Performance", "Events", "Log"}));
+    Place lower = left_of(720, 516, tabs({"Text"}),
+                          tabs({"Distribution", "Runs", "Performance", "Events", "Notes", "Log"}));
     return over_timeline(
         left_of(1236, 364, above(600, 228, tabs({"Signals"}), std::move(lower)), controls()));
 }

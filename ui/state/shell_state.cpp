@@ -125,7 +125,7 @@ bool ShellState::unsaved() const {
     if (!run || run->steps() == 0 || ctx.engine.status()->recorded) return false;
     const auto saved = saved_steps.find(run->info().id);
     if (saved != saved_steps.end() && saved->second >= run->steps()) return false;
-    return run->info().id != own_run || run->commands().size() > 0;
+    return run->info().id != own_run || run->commands().size() > 0 || !run->notes()->own().empty();
 }
 
 void ShellState::say(Toasts::Level level, std::string text, bool toast) {

@@ -152,7 +152,7 @@ struct ShellState {
     void run(std::string_view id);
 
     /// True when the engine's run would be lost with the window: it has steps and is in no file. The program's own
-    /// first run, untouched, does not count, because the next start makes it again bit for bit.
+    /// first run, untouched and without a note, does not count, because the next start makes it again bit for bit.
     [[nodiscard]] bool unsaved() const;
 
     void say(Toasts::Level level, std::string text, bool toast = true);

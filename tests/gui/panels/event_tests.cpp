@@ -3,6 +3,7 @@
 #include "engine/record/trace/trace_store.h"
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/axes/time_view.h"
 #include "ui/scene/text/step_marks.h"
 
 #include <imgui_internal.h>
@@ -335,10 +336,122 @@ void notes_stay_with_a_run(Robot& r) {
     leave_events(r);
 }
 
+/// Notes of two runs: the panel lists, filters and goes there, the palette and Ctrl+F find their words, right clicks write them.
+void notes_are_found(Robot& r) {
+    r.start(r.config(40), 30);
+    const auto first = r.ctx().recording;
+    const auto write = [&](const char* words) {
+        r.act("note.edit");
+        r.frames(3);
+        r.te->KeyChars(words);
+        r.te->ItemClick("//Note/Keep");
+        r.frames(3);
+        GUI_CHECK(!r.dialog_open("Note"));
+    };
+    r.ctx().select_step(12);
+    r.frames(2);
+    write("zebra of the first run");
+    // Another run, with a note that a right click in Text begins.
+    r.start(r.config(41), 30);
+    GUI_CHECK(r.ctx().recording != first);
+    const auto token = r.box("text/token/21"); // chosen at step 20
+    r.te->MouseMoveToPos({token.x + token.width / 2, token.y + token.height / 2});
+    r.te->MouseClick(ImGuiMouseButton_Right);
+    r.frames(2);
+    r.te->ItemClick("//$FOCUSED/Note at step 20...");
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Note") && r.ctx().selection.step == 20);
+    r.te->KeyChars("giraffe");
+    r.te->ItemInputValue("//Note/##last", 24);
+    r.te->ItemClick("//Note/Keep");
+    r.frames(3);
+    const ui::StepMarks& marks = r.ctx().marks;
+    GUI_CHECK(marks.count(ui::MarkLane::note) == 1 && marks.note(0).note.last_step == 24);
+    GUI_CHECK(r.find("signals/notes") && r.find("timeline/notes"));
+    // The tooltip of a token that it covers says it; in a plot the menu offers to change it.
+    const auto covered = r.box("text/token/23");
+    r.move(covered.x + covered.width / 2, covered.y + covered.height / 2);
+    r.frames(3);
+    GUI_CHECK(r.shows("giraffe"));
+    const auto& time = r.ctx().time;
+    const auto menu_at = [&](const ui::Landmarks::Box& plot, double step, double x_min, double x_max) {
+        const auto share = static_cast<float>((step - x_min) / (x_max - x_min));
+        r.te->MouseMoveToPos({plot.x + plot.width * share, plot.y + plot.height * 0.4F});
+        r.te->MouseClick(ImGuiMouseButton_Right);
+        r.frames(2);
+    };
+    menu_at(r.box("signals/plot/entropy_bits"), 22, time.x_min, time.x_max);
+    r.te->ItemClick("//$FOCUSED/Change the note at step 22...");
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Note") && r.shows("giraffe"));
+    r.te->ItemClick("//Note/Cancel");
+    r.frames(2);
+    const auto bar = r.box("timeline/bar");
+    menu_at(bar, 5, 0, ui::fitted_max(r.ctx().steps));
+    r.te->ItemClick("//$FOCUSED/Note at step 5...");
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Note") && r.ctx().selection.step == 5);
+    r.te->ItemClick("//Note/Cancel");
+    r.frames(2);
+    // The panel has both, and one that has these words.
+    r.te->WindowFocus("//Notes");
+    r.frames(3);
+    GUI_CHECK(r.find("notes/row/0") && r.find("notes/row/1") && !r.find("notes/row/2"));
+    GUI_CHECK(r.shows("zebra of the first run") && r.shows("giraffe"));
+    r.te->ItemClick("//Notes/Shown run alone");
+    r.frames(2);
+    GUI_CHECK(r.find("notes/row/0") && !r.find("notes/row/1") && r.shows("giraffe"));
+    r.te->ItemClick("//Notes/Shown run alone");
+    r.te->ItemInputValue("//Notes/##words", "ZEBRA");
+    r.frames(2);
+    GUI_CHECK(r.find("notes/row/0") && !r.find("notes/row/1"));
+    r.click(r.box("notes/row/0"));
+    r.frames(3);
+    GUI_CHECK(r.ctx().recording == first && r.ctx().selection.step == 12);
+    r.te->ItemInputValue("//Notes/##words", "no such words");
+    r.frames(2);
+    GUI_CHECK(r.shows("No note has these words"));
+    r.te->ItemInputValue("//Notes/##words", "");
+    r.frames(2);
+    // The other one opens by a double click.
+    const auto row = r.box("notes/row/1");
+    r.te->MouseMoveToPos({row.x + row.width / 2, row.y + row.height / 2});
+    r.te->MouseDoubleClick(ImGuiMouseButton_Left);
+    r.frames(4);
+    GUI_CHECK(r.dialog_open("Note") && r.shows("giraffe"));
+    r.te->ItemClick("//Note/Cancel");
+    r.frames(3);
+    GUI_CHECK(r.ctx().recording != first && r.ctx().selection.step == 20);
+    // The palette goes there as well.
+    r.act("help.palette");
+    r.te->KeyChars("zebra");
+    r.frames(3);
+    r.te->KeyPress(ImGuiKey_Enter);
+    r.frames(4);
+    GUI_CHECK(r.ctx().recording == first && r.ctx().selection.step == 12);
+    // And so does a search of the text.
+    r.ctx().select_step(2);
+    r.frames(2);
+    r.act("text.find");
+    r.frames(3);
+    r.te->KeyChars("zebra");
+    r.frames(2);
+    GUI_CHECK(r.shows("1 found, 1 in notes"));
+    r.te->KeyPress(ImGuiKey_Enter);
+    r.frames(3);
+    GUI_CHECK(r.ctx().selection.step == 12);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    r.ctx().runs.look_live();
+    r.frames(3);
+    leave_events(r);
+}
+
 } // namespace
 
 std::vector<Case> event_cases() {
     return {
+        {"events", "TL3 notes are listed, found and gone to", notes_are_found},
         {"events", "SG4 many refreshes are a rug above the plots, and no band over the curves",
          crowds_are_a_rug},
         {"events", "SG4 refreshes that a limit held back are marks of their own", held_back_is_seen},

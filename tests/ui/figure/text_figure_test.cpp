@@ -1,4 +1,5 @@
 // Figures of a text: what stands in the files against what the panel colours.
+#include "engine/text/utf8.h"
 #include "tests/engine/landscape/random_landscape.h"
 #include "tests/support/next_record.h"
 #include "tests/support/refused.h"
@@ -314,6 +315,111 @@ TEST_CASE("a text figure of two runs has both texts, with what differs", "[figur
     const DataTable table = make_figure(request)->table();
     CHECK(table.columns.back() == "differs");
     CHECK(table.rows.front().back() == "0");
+}
+
+TEST_CASE("notes have their numbers at their steps, and their words below", "[figure][notes]") {
+    const auto recording = run();
+    const auto write = [&](int64_t first, int64_t last, uint32_t colour, const char* words) {
+        StepNote note;
+        note.first_step = first;
+        note.last_step = last;
+        note.colour = colour;
+        note.text = words;
+        recording->notes()->add(note);
+    };
+    write(2, 2, 1, "before the part that is drawn");
+    write(3, 5, 3, "the middle");
+    write(6, 6, 4, "");
+    const auto numbers = [](const RecordedCanvas& canvas, const char* group) {
+        std::vector<std::string> found;
+        for (const DrawnText& text : canvas.texts_of(group))
+            found.push_back(text.words);
+        return found;
+    };
+    using Words = std::vector<std::string>;
+    const char* const panel = GENERATE("signals", "text");
+    INFO(panel);
+    FigureRequest request = request_of(recording, panel);
+    CHECK(!drawn(request).says("the middle")); // nobody asked
+    const auto without_notes = make_figure(request)->table().columns;
+    CHECK(std::ranges::find(without_notes, "notes") == without_notes.end());
+    request.notes = true;
+    // y_{t+1} is chosen at step t: tokens 4 to 7 are of steps 3 to 6.
+    const bool text = request.panel == "text";
+    request.from = text ? 4 : 3;
+    request.to = text ? 7 : 6;
+    const RecordedCanvas canvas = drawn(request);
+    CHECK(numbers(canvas, text ? "note_marks" : "note_numbers") == Words{"2", "3"});
+    CHECK(numbers(canvas, "notes") == Words{"2", "steps 3 to 5: the middle", "3", "step 6"});
+    // The bars over three tokens, or over the steps, have the note's colour.
+    const auto bars = canvas.rectangles_of(text ? "note_marks" : "note_spans");
+    const Colour third = run_colour(paper().theme, 3);
+    const auto coloured = std::ranges::count_if(bars, [&](const DrawnRectangle& bar) {
+        return (bar.fill & ~alpha_mask) == (third & ~alpha_mask) && bar.rect.height < 3;
+    });
+    CHECK(coloured == (text ? 3 : 1));
+    if (!text) {
+        const auto bands = canvas.rectangles_of("note_bands");
+        REQUIRE(bands.size() == 1); // of steps 3 to 5, of 3 to 6 in sight
+        CHECK(bands[0].rect.width == Approx(0.75 * canvas.frames.front().rect.width));
+        CHECK(canvas.lines_of("note_bands").size() == 1);
+    }
+    const DataTable table = make_figure(request)->table();
+    const auto column =
+        static_cast<size_t>(std::ranges::find(table.columns, "notes") - table.columns.begin());
+    REQUIRE(column < table.columns.size());
+    Words cells;
+    for (const auto& row : table.rows)
+        cells.push_back(row.at(column));
+    CHECK(cells == Words{"2", "2", "2", "3"});
+    // The list takes room of its own.
+    const FigureStyle style = paper();
+    RecordedCanvas measured;
+    const FigurePen pen{measured, style};
+    FigureRequest without = request;
+    without.notes = false;
+    CHECK(make_figure(request)->height(pen, 240) > make_figure(without)->height(pen, 240) + style.small_pt);
+}
+
+TEST_CASE("a long note is broken between words and cut with an ellipsis", "[figure][notes]") {
+    RecordedCanvas canvas;
+    const FigureStyle style = paper();
+    const FigurePen pen{canvas, style};
+    const TextStyle font = pen.small();
+    const double width = canvas.width_of("twelve chars", font);
+    using Words = std::vector<std::string>;
+    CHECK(pen.wrapped("one two", font, width, 9) == Words{"one two"});
+    CHECK(pen.wrapped("", font, width, 9).empty());
+    CHECK(pen.wrapped("one\n\ntwo", font, width, 9) == Words{"one", "", "two"});
+    for (const std::string& line :
+         pen.wrapped("a few words that are longer than one line of twelve", font, width, 99))
+        CHECK(canvas.width_of(line, font) <= width);
+    // Nothing is lost or doubled between words.
+    std::string all;
+    for (const std::string& line : pen.wrapped("a few words that are longer than one line", font, width, 99))
+        all += (all.empty() ? "" : " ") + line;
+    CHECK(all == "a few words that are longer than one line");
+    // A word that is wider than a line is broken within it, never within a character.
+    all.clear();
+    for (const std::string& line : pen.wrapped("ähnlichähnlichähnlichähnlich", font, width, 99)) {
+        CHECK(canvas.width_of(line, font) <= width);
+        CHECK(!first_invalid_utf8(line));
+        all += line;
+    }
+    CHECK(all == "ähnlichähnlichähnlichähnlich");
+    const auto cut = pen.wrapped(std::string(1 << 20, 'x'), font, width, 3);
+    REQUIRE(cut.size() == 3);
+    CHECK(cut.back().ends_with("…"));
+    CHECK(canvas.width_of(cut.back(), font) <= width + 1e-9);
+}
+
+TEST_CASE("notes are refused where a figure has none", "[figure][notes][bad-input]") {
+    FigureRequest request = request_of(run(), "cache");
+    request.notes = true;
+    CHECK_THAT(refused([&] { return make_figure(request); }), ContainsSubstring("cache shows no notes"));
+    request.panel = "signals";
+    request.runs.push_back(request.runs.front());
+    CHECK_THAT(refused([&] { return make_figure(request); }), ContainsSubstring("of one run"));
 }
 
 } // namespace text_figure_test

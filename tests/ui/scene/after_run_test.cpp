@@ -82,6 +82,36 @@ TEST_CASE("the search goes on at the other end, and the case of letters does not
     CHECK(text_of_tokens(*recording, 1, 4) == "cabx");
 }
 
+TEST_CASE("words of notes are found beside those of the text, at the tokens of their steps",
+          "[ui][text][notes]") {
+    const auto recording = with_text("abxabxab"); // cabxabxab
+    const auto write = [&](int64_t first, int64_t last, const char* words) {
+        StepNote note;
+        note.first_step = first;
+        note.last_step = last;
+        note.text = words;
+        return recording->notes()->add(note);
+    };
+    write(3, 5, "here AB is lost");
+    const int64_t other = write(2, 2, "elsewhere");
+    StepMarks marks(recording);
+    TextFinder finder;
+    finder.update(recording, 9, "ab", &marks);
+    CHECK(finder.matches() == std::vector<TextFinder::Match>{{2, 3}, {4, 6}, {5, 6}, {8, 9}});
+    CHECK(finder.in_notes() == 1);
+    CHECK(*finder.beside(3, true) == TextFinder::Match{4, 6});
+    // A note that changes is looked at again, and only then.
+    StepNote changed = *recording->notes()->find(other);
+    changed.text = "ab, too";
+    recording->notes()->put(changed);
+    marks.update(recording, recording->steps());
+    finder.update(recording, 9, "ab", &marks);
+    CHECK(finder.matches() == std::vector<TextFinder::Match>{{2, 3}, {3, 3}, {4, 6}, {5, 6}, {8, 9}});
+    finder.update(recording, 9, "", &marks);
+    CHECK(finder.matches().empty());
+    CHECK(finder.in_notes() == 0);
+}
+
 TEST_CASE("what a trigger has done: fires, time, KL before and after", "[ui][policy]") {
     auto recording = empty_recording(Mode::overfill, 4);
     for (int i = 0; i < 40; ++i)

@@ -331,6 +331,14 @@ TEST_CASE("notes are a lane: a branch shows those of shared steps, and a change 
     CHECK(row.value_text == "-");
     CHECK(row.chosen_before == row.chosen_after);
     CHECK(StepMarks(recording).count(MarkLane::note) == 2);
+    // Steps 4 to 20, and step 12.
+    const StepMarks whole(recording);
+    const auto over = [&](int64_t first, int64_t last) { return whole.notes_over(first, last); };
+    CHECK(over(1, 3).empty());
+    CHECK(over(1, 4) == std::vector<size_t>{0});
+    CHECK(over(12, 12) == std::vector<size_t>{0, 1});
+    CHECK(over(13, 20) == std::vector<size_t>{0});
+    CHECK(over(21, 30).empty());
     marks.update(branch, 3); // a step that is not shown yet has none
     CHECK(marks.count(MarkLane::note) == 0);
     recording->notes()->erase(id);

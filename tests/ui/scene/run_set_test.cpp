@@ -3,6 +3,7 @@
 #include "engine/policies/cache_policy_config.h"
 #include "tests/support/next_record.h"
 #include "tests/support/seed.h"
+#include "ui/scene/runs/note_rows.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/runs/run_rows.h"
 #include "ui/scene/runs/run_set.h"
@@ -10,6 +11,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -418,6 +420,67 @@ TEST_CASE("what was expected of a run stays beside what came of it", "[runs]") {
     info.id = "second";
     set.update(std::make_shared<Recording>(info, std::make_shared<Words>()));
     CHECK_FALSE(set.find(*set.live())->estimate);
+}
+
+TEST_CASE("notes of all runs are listed once, found by words and sorted", "[runs][notes]") {
+    const auto write = [](Recording& run, int64_t first, int64_t last, const char* words) {
+        StepNote note;
+        note.first_step = first;
+        note.last_step = last;
+        note.text = words;
+        note.made_at = fmt::format("2026-01-02T03:04:{:02}Z", 10 - first);
+        run.notes()->add(note);
+    };
+    RunSet set;
+    const auto root = run_of("root", 12);
+    const auto branch = root->fork(5, "branch");
+    add_step(*branch);
+    write(*root, 3, 9, "Loses the names");
+    write(*root, 8, 8, "behind the fork");
+    write(*branch, 6, 6, "keeps the names");
+    set.add_file(std::vector{root, branch}, "file");
+    const auto words_of = [](const std::vector<NoteRow>& rows) {
+        std::vector<std::string> words;
+        for (const NoteRow& row : rows)
+            words.push_back(row.note.text);
+        return words;
+    };
+    using Words = std::vector<std::string>;
+    std::vector<NoteRow> rows = note_rows(set);
+    CHECK(words_of(rows) == Words{"Loses the names", "behind the fork", "keeps the names"});
+    CHECK(rows[0].note.last_step == 9); // whole, though the branch shows it up to the fork
+    CHECK(shows_note(*branch, rows[0]));
+    CHECK(!shows_note(*branch, rows[1]));
+    CHECK(shows_note(*root, rows[1]));
+    CHECK(!shows_note(*root, rows[2]));
+    CHECK(note_has(rows[0], "NAMES"));
+    CHECK(note_has(rows[0], "steps 3 to 9"));
+    CHECK(note_has(rows[2], set.name(rows[2].run)));
+    CHECK(!note_has(rows[1], "names"));
+    CHECK(note_has(rows[1], ""));
+    sort_notes(rows, NoteColumn::words, false);
+    CHECK(words_of(rows) == Words{"behind the fork", "keeps the names", "Loses the names"});
+    sort_notes(rows, NoteColumn::steps, true);
+    CHECK(words_of(rows) == Words{"behind the fork", "keeps the names", "Loses the names"});
+    sort_notes(rows, NoteColumn::written, false);
+    CHECK(words_of(rows) == Words{"behind the fork", "keeps the names", "Loses the names"});
+    sort_notes(rows, NoteColumn::run, true);
+    CHECK(words_of(rows).front() == "keeps the names");
+    CHECK(notes_csv({rows[1]}).starts_with("first_step,last_step,run,written,note\n8,8,"));
+    // What may change the list changes its key.
+    NoteRowsKey key = note_rows_key(set);
+    write(*branch, 2, 2, "of shared steps");
+    CHECK(note_rows_key(set) != key);
+    key = note_rows_key(set);
+    set.rename(rows[0].run, "another name");
+    CHECK(note_rows_key(set) != key);
+    // A run that is taken out leaves those that its branch shows.
+    const RunKey of_root = set.tree().find_id("root")->key;
+    REQUIRE(set.remove(of_root));
+    rows = note_rows(set);
+    CHECK(words_of(rows) == Words{"of shared steps", "keeps the names", "Loses the names"});
+    CHECK(rows[2].owner == root->notes());
+    CHECK(rows[2].note.last_step == 9);
 }
 
 } // namespace run_set_test

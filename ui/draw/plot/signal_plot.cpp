@@ -1,7 +1,9 @@
 #include "ui/draw/plot/signal_plot.h"
 
 #include "ui/base/value_format.h"
+#include "ui/draw/screen_canvas.h"
 #include "ui/draw/widgets.h"
+#include "ui/figure/paint/note_paint.h"
 #include "ui/scene/axes/time_view.h"
 
 #include <fmt/format.h>
@@ -279,6 +281,10 @@ void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& li
     };
 
     if (m_pick.strip) draw_strip(ctx, width);
+    if (!m_pick.strip && ctx.marks.count(MarkLane::note) > 0)
+        paint_note_bands(ScreenPen(ctx, ImPlot::GetPlotDrawList()), ctx.marks,
+                         {static_cast<double>(pos.x), width, ctx.time.x_min, ctx.time.x_max},
+                         figure_rect(m_box), false);
     draw_refresh_lines(ctx, stack);
     on_right([&](SignalPlot& right) {
         right.m_box = m_box;

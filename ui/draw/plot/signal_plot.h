@@ -155,7 +155,8 @@ private:
     size_t m_tag_held = none, m_tag_hovered = none; ///< lines whose tag is under the button, under the mouse
     float m_tag_grip = 0;                           ///< pixels from the tag's middle to where it was taken
     double m_grow_up = 0,
-           m_grow_down = 0; ///< shares of the height by which a drag beyond the edge widens the range
+           m_grow_down = 0;  ///< shares of the height by which a drag beyond the edge widens the range
+    int64_t m_menu_step = 0; ///< under the mouse when the menu was opened
     std::optional<double> m_box_from;    ///< step where a drag with the right button began
     std::optional<ValueRange> m_zoom_to; ///< steps that it ended with: shown after this frame's plot
     float m_wheel = 0;                   ///< turned while the mouse was on a threshold line

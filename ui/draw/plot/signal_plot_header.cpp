@@ -40,8 +40,10 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const Lines& line
     ImGui::InvisibleButton("##header", {std::max(1.0F, right - at.x), header_height()});
     ImGui::SetItemTooltip("%s\nCost: %s", std::string(info().description).c_str(),
                           std::string(info().cost_hint).c_str());
-    if (ImGui::IsItemHovered() && ImGui::IsMouseReleased(ImGuiMouseButton_Right))
+    if (ImGui::IsItemHovered() && ImGui::IsMouseReleased(ImGuiMouseButton_Right)) {
+        m_menu_step = ctx.shown_step();
         ImGui::OpenPopup("##plot menu");
+    }
     // The plot begins right below; the style's spacing would only take room from it.
     ImGui::SetCursorScreenPos({at.x, at.y + header_height()});
 }

@@ -2,6 +2,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/note_item.h"
 #include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/tooltips.h"
@@ -74,6 +75,7 @@ bool SignalPlot::zoom_by_box(UiContext& ctx, bool hovered) {
             m_zoom_to = ValueRange{std::min(from, to), std::max(from, to)};
         }
         clicked = !dragged && ImGui::IsMouseReleased(button);
+        if (clicked) m_menu_step = std::llround(here);
         m_box_from.reset();
     } else if (dragged) {
         draw_zoom_box(ctx);
@@ -124,6 +126,7 @@ void SignalPlot::draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& 
     draw_axis_menu(ctx);
     ImGui::Separator();
     draw_threshold_menu(ctx, lines);
+    note_item(ctx, m_menu_step);
     draw_copy_item(ctx, stack);
     ImGui::Separator();
     draw_right_menu(ctx, stack);

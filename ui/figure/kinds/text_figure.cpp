@@ -5,6 +5,7 @@
 #include "ui/base/value_format.h"
 #include "ui/figure/canvas/pixels.h"
 #include "ui/figure/kinds/kinds.h"
+#include "ui/figure/paint/note_paint.h"
 #include "ui/figure/paint/text_paint.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/cache_map.h"
@@ -41,6 +42,7 @@ struct FigureText {
     StepRange tokens; ///< y_t that are shown
     StepMarks marks;
     RejectedDrafts rejected = {};
+    NoteList notes = {}; ///< none where none are asked for
 };
 
 class TextFigure final : public Figure {
@@ -64,8 +66,11 @@ public:
         // Of a part of the text the prompt is none; and signals say nothing of it.
         m_with_prompt = m_text.by() == ColouredText::By::attention && range.first == 1;
         if (request.runs.size() >= 2) add_other(request, range);
-        for (FigureText& text : m_texts)
+        for (FigureText& text : m_texts) {
             static_cast<void>(text.rejected.show(*text.recording, m_view.rejected, 0));
+            if (request.notes)
+                text.notes = NoteList(text.marks, {text.tokens.first - 1, text.tokens.last - 1});
+        }
     }
 
     void add_other(const FigureRequest& request, StepRange range) {
@@ -102,6 +107,8 @@ public:
                 pen.heading(part.text, m_texts.size(), {origin.x, origin.y - pen.text_line() * 0.3},
                             m_texts[part.text].name, all.width);
             paint_tokens(pen, m, layout, 0, end, origin, picture, part.text == 0 ? "tokens" : "compared");
+            m_texts[part.text].notes.paint(
+                pen, {origin.x, origin.y + static_cast<double>(layout.num_lines()) * m.pitch}, all.width);
         });
     }
 
@@ -115,6 +122,8 @@ public:
         if (m_text.by() == ColouredText::By::attention) table.columns[2] = "attention";
         if (m_view.origins) table.columns.emplace_back("origin");
         if (m_texts.size() > 1) table.columns.emplace_back("differs");
+        const NoteList& notes = m_texts.front().notes;
+        if (!notes.empty()) table.columns.emplace_back("notes");
         const auto add = [&](const std::string& number, int32_t id, float value, bool refreshed,
                              int64_t position) {
             table.rows.push_back({number, bytes_of(run, id), cell_text(value), refreshed ? "1" : "0",
@@ -135,6 +144,7 @@ public:
                 table.rows.back().emplace_back(origin == Origin::none ? "" : origin_label(origin));
             }
             if (m_texts.size() > 1) table.rows.back().emplace_back(m_difference.differs(t) ? "1" : "0");
+            if (!notes.empty()) table.rows.back().push_back(notes.at(t - 1));
         }
         return table;
     }
@@ -159,6 +169,7 @@ private:
                 .paint = paint,
                 .on_other_scale = !first,
                 .marks = &of.marks,
+                .notes = !of.notes.empty(),
                 .origins = first && m_view.origins ? &m_origins : nullptr,
                 .gone = first ? &m_gone : nullptr,
                 .other = m_texts.size() > 1 ? &m_difference : nullptr,
@@ -217,7 +228,8 @@ private:
                 append_token(layout, *of.recording, generated_token(*of.recording, t), t,
                              of.rejected.shown());
             each(Part{i, false}, layout, FigurePoint{all.x, y});
-            y += static_cast<double>(layout.num_lines()) * m.pitch + m.font * 0.4;
+            y += static_cast<double>(layout.num_lines()) * m.pitch + of.notes.height(pen, all.width) +
+                 m.font * 0.4;
         }
         return y - all.y;
     }

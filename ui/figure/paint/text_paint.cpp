@@ -1,8 +1,11 @@
 #include "ui/figure/paint/text_paint.h"
 
+#include "ui/figure/paint/note_paint.h"
 #include "ui/scene/maps/cache_map.h"
 #include "ui/scene/text/text_finder.h"
 #include "ui/scene/theme/run_colours.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -89,6 +92,44 @@ void paint_flags(const FigurePen& pen, const TextMetrics& m, const TextLayout& l
         paint_flag(pen, m, picture.marks->refresh(i).hits, crowd,
                    {origin.x + static_cast<double>(f.x), origin.y + static_cast<double>(f.line) * m.pitch});
     }
+}
+
+/// A bar over the tokens that a note is about, with its number over the first: above what says who made a token, below no letter. A flag
+/// of a refresh there goes before the number.
+void paint_note(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, size_t begin,
+                size_t end, FigurePoint origin, const TextPicture& picture, size_t index) {
+    const StepNote& note = picture.marks->note(index).note;
+    const Colour colour = mark_colour(pen.style.theme, *picture.marks, MarkLane::note, index) | alpha_mask;
+    const auto covered = [&](const TextLayout::Fragment& f) {
+        const int64_t step = picture.token_of(f) - 1; // y_{t+1} is chosen at step t
+        return f.token >= 0 && note.first_step <= step && step <= note.last_step;
+    };
+    const auto& all = layout.fragments();
+    for (size_t i = begin; i < end; ++i) {
+        const TextLayout::Fragment& f = all[i];
+        if (!covered(f)) continue;
+        const FigureRect box = token_box(m, f, origin);
+        const bool goes_on = i + 1 < all.size() && all[i + 1].line == f.line && covered(all[i + 1]);
+        const double right = goes_on ? token_box(m, all[i + 1], origin).x : box.right(),
+                     line = underline_height(m);
+        pen.canvas.rectangle({box.x, box.y - 1.7 * line, right - box.x, 0.7 * line}, colour);
+        if (!f.starts_token || picture.token_of(f) - 1 != note.first_step) continue;
+        const double size = m.flag - m.font * 0.06;
+        const bool flagged = picture.marks->at(MarkLane::refresh, note.first_step).has_value();
+        paint_note_badge(
+            pen, {box.x - m.font * 0.13 + (flagged ? size * 1.15 : 0), box.y + m.font * 0.07 - m.flag}, size,
+            colour, fmt::format("{}", index + 1));
+    }
+}
+
+void paint_notes(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, size_t begin,
+                 size_t end, FigurePoint origin, const TextPicture& picture) {
+    const auto in_sight = layout.tokens_in({begin, end});
+    if (!in_sight) return;
+    const FigureGroup group(pen.canvas, "note_marks");
+    for (const size_t index : picture.marks->notes_over(in_sight->first + picture.first_token - 1,
+                                                        in_sight->second + picture.first_token - 1))
+        paint_note(pen, m, layout, begin, end, origin, picture, index);
 }
 
 void paint_words(const FigurePen& pen, const TextMetrics& m, std::string_view words, double x, double top,
@@ -212,6 +253,7 @@ void paint_tokens(const FigurePen& pen, const TextMetrics& m, const TextLayout& 
         for (size_t i = begin; i < end; ++i)
             paint_token(pen, m, layout, i, origin, picture);
     }
+    if (picture.marks && picture.notes) paint_notes(pen, m, layout, begin, end, origin, picture);
     const FigureGroup group(pen.canvas, "flags");
     if (picture.marks) paint_flags(pen, m, layout, begin, end, origin, picture);
 }
@@ -270,6 +312,14 @@ std::vector<LegendEntry> text_legend(const Theme& theme, const TextPicture& pict
             draw_ground(pen, {at.x, at.y, at.width, at.height * 0.7});
             pen.canvas.rectangle({at.x, at.bottom() - at.height * 0.2, at.width, at.height * 0.2},
                                  pen.style.theme.accent);
+        }));
+    if (picture.notes && picture.marks &&
+        (tokens ? !picture.marks->notes_over(tokens->first - 1, tokens->last - 1).empty()
+                : picture.marks->count(MarkLane::note) > 0))
+        all.push_back(sample("note", [](const FigurePen& pen, const FigureRect& at) {
+            draw_ground(pen, {at.x, at.y + at.height * 0.3, at.width, at.height * 0.7});
+            pen.canvas.rectangle({at.x, at.y, at.width, at.height * 0.2},
+                                 run_colour(pen.style.theme, 0) | alpha_mask);
         }));
     if (picture.rejected)
         all.push_back(sample("rejected draft", [](const FigurePen& pen, const FigureRect& at) {

@@ -39,6 +39,7 @@ struct TextPicture {
     const TokenPaint& paint;
     bool on_other_scale = false; ///< the run is not the one that `text` is of: it goes by that one's scale
     const StepMarks* marks = nullptr;       ///< flags of refreshes
+    bool notes = false;                     ///< of the marks those as well
     const TokenOrigins* origins = nullptr;  ///< who wrote a token's entry, as underline
     const GoneTokens* gone = nullptr;       ///< dimmed
     const TokenDifference* other = nullptr; ///< where another run has other tokens
@@ -58,7 +59,7 @@ struct TextPicture {
 /// The box of a part of a token. \param origin  of the layout's first line
 [[nodiscard]] FigureRect token_box(const TextMetrics& m, const TextLayout::Fragment& fragment,
                                    FigurePoint origin);
-/// Fragments [begin, end) of the layout, as a part of the drawing with this name; then the flags of refreshes as another.
+/// Fragments [begin, end) of the layout, as a part of the drawing with this name; then notes and the flags of refreshes as others.
 void paint_tokens(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, size_t begin,
                   size_t end, FigurePoint origin, const TextPicture& picture, std::string_view id = "tokens");
 /// The same of the prompt, whose lines stand closer and whose tokens have few marks.

@@ -27,6 +27,20 @@ void draw_tick_row(const FigurePen& pen, const SignalsModel& model, MarkLane lan
     }
 }
 
+/// Height of the row of notes with the gap below it.
+double notes_row(const FigurePen& pen, const SignalsModel& model) {
+    return model.notes.empty() ? 0 : pen.style.small_pt * 1.4;
+}
+
+/// Numbers of notes, and bars of their steps below these.
+void draw_notes(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
+    if (model.notes.empty()) return;
+    const double bar = pen.style.small_pt * 0.2;
+    paint_note_spans(pen, model.marks.front(), model.steps_over(marks), marks.y + pen.style.small_pt * 1.15,
+                     bar);
+    paint_note_numbers(pen, model.marks.front(), model.steps_over(marks), marks.y, pen.style.small_pt * 1.15);
+}
+
 /// Below the letters: a tick of every refresh where they are many, of every one that a limit held back, of every draft that was cut, and of
 /// every live change.
 void draw_ticks(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
@@ -65,10 +79,14 @@ double refresh_strip_height(const FigurePen& pen, const SignalsModel& model) {
     if (model.runs.size() > 1) return tick_row * static_cast<double>(model.runs.size()) + 2;
     const int rows = (model.rug ? 1 : 0) + (model.has(MarkLane::blocked) ? 1 : 0) +
                      (model.has(MarkLane::cut) ? 1 : 0) + (model.has(MarkLane::change) ? 1 : 0);
-    return pen.style.small_pt * 1.5 + tick_row * rows;
+    return notes_row(pen, model) + pen.style.small_pt * 1.5 + tick_row * rows;
 }
 
-void draw_refresh_strip(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
+void draw_refresh_strip(const FigurePen& pen, const SignalsModel& model, const FigureRect& place) {
+    draw_notes(pen, model, place);
+    FigureRect marks = place;
+    marks.y += notes_row(pen, model);
+    marks.height -= notes_row(pen, model);
     const FigureGroup group(pen.canvas, "refreshes");
     for (size_t run = 0; model.runs.size() > 1 && run < model.runs.size(); ++run) {
         const double y = marks.y + tick_row * static_cast<double>(run);

@@ -97,7 +97,7 @@ double SignalsFigure::height(const FigurePen& pen, double width) const {
     for (size_t i = 0; i < m_model.drawn; ++i)
         sum += (m_model.plots[i].difference ? plot * 0.6 : plot) + heading_height(pen) +
                (m_model.plots[i].strip ? bar_height(pen) : 0);
-    return sum;
+    return sum + m_model.notes.height(pen, width);
 }
 
 void SignalsFigure::draw(const FigurePen& pen, const FigureRect& place) const {
@@ -107,7 +107,8 @@ void SignalsFigure::draw(const FigurePen& pen, const FigureRect& place) const {
     double bars = 0; // of colours, above strips
     for (size_t i = 0; i < m_model.drawn; ++i)
         bars += m_model.plots[i].strip ? bar_height(pen) : 0;
-    const double room = place.bottom() - pen.text_line() * 2.2 - y - marks - headings - bars;
+    const double notes = m_model.notes.height(pen, place.width),
+                 room = place.bottom() - notes - pen.text_line() * 2.2 - y - marks - headings - bars;
     double shares = 0, labels = 0, labels_right = 0;
     for (size_t i = 0; i < m_model.drawn; ++i)
         shares += m_model.plots[i].difference ? 0.6 : 1;
@@ -140,6 +141,7 @@ void SignalsFigure::draw(const FigurePen& pen, const FigureRect& place) const {
         draw_plot(pen, i, area, labels, i + 1 == m_model.drawn);
         y += area.rect.height;
     }
+    m_model.notes.paint(pen, {place.x, place.bottom() - notes}, place.width);
 }
 
 void SignalsFigure::draw_plot(const FigurePen& pen, size_t index, PlotArea area, double labels,
@@ -154,6 +156,8 @@ void SignalsFigure::draw_plot(const FigurePen& pen, size_t index, PlotArea area,
     }
     area.y = m_model.axis_of(plot, area.rect.height);
     draw_plot_ground(pen, area);
+    if (!m_model.notes.empty())
+        paint_note_bands(pen, m_model.marks.front(), m_model.steps_over(area.rect), area.rect, true);
     draw_refresh_lines(pen, m_model, area.rect);
     pen.canvas.push_clip(area.rect);
     if (plot.difference)

@@ -49,6 +49,8 @@ SignalsModel::SignalsModel(const FigureRequest& request, bool differences)
     if (differences && runs.size() < 2)
         throw Error("drawing a figure", "--panel compare", "needs two runs or more",
                     "give more traces, or --run");
+    if (request.notes && runs.size() > 1)
+        throw Error("drawing a figure", "--notes", "notes are shown of one run");
     int64_t longest = 0;
     for (size_t run = 0; run < runs.size(); ++run) {
         steps.push_back(runs[run].recording->steps());
@@ -92,6 +94,7 @@ SignalsModel::SignalsModel(const FigureRequest& request, bool differences)
     else
         pair_axes(wanted);
     if (drawn == 0) drawn = plots.size();
+    if (runs.size() == 1 && request.notes) notes = NoteList(marks.front(), range);
     if (runs.size() == 1) rug = marks_of(0, MarkLane::refresh, {0, 0, 1, 1}).index.size() >= many_refreshes;
 }
 
@@ -161,8 +164,9 @@ ValueAxis SignalsModel::axis_of(const Plot& plot, double height) const {
 }
 
 LaneMarks SignalsModel::marks_of(size_t run, MarkLane lane, const FigureRect& plot) const {
-    LaneMarks seen = marks[run].in_sight(lane, static_cast<double>(range.first) - 0.5,
-                                         static_cast<double>(range.last) + 0.5, plot.x, plot.width);
+    const StepScale steps_here = steps_over(plot);
+    LaneMarks seen =
+        marks[run].in_sight(lane, steps_here.x_min, steps_here.x_max, steps_here.left, steps_here.width);
     // A change at the right edge is felt by a step that is not shown.
     while (!seen.index.empty() && marks[run].step(lane, seen.index.back()) > range.last) {
         seen.index.pop_back();
@@ -203,6 +207,7 @@ DataTable SignalsModel::table() const {
     if (one)
         table.columns.insert(table.columns.end(),
                              {"refreshed", "reason", "held_back", "draft_cut", "changes"});
+    if (!notes.empty()) table.columns.emplace_back("notes");
     std::vector<size_t> strips; // ids
     for (const Plot& plot : plots)
         if (plot.strip) strips.push_back(*first.signal_id(plot.signal.name));
@@ -223,6 +228,7 @@ DataTable SignalsModel::table() const {
             row.push_back(cut ? cut_words(first.tokens(), marks.front().cut(*cut)) : std::string());
             row.push_back(changes_at(t));
         }
+        if (!notes.empty()) row.push_back(notes.at(t));
         for (const size_t id : strips) {
             const auto values = first.layer_values(t, id);
             for (size_t layer = 0; layer < static_cast<size_t>(first.info().layers); ++layer)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/figure/figure.h"
+#include "ui/figure/paint/note_paint.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/scene/text/step_marks.h"
@@ -38,6 +39,11 @@ struct SignalsModel {
     SignalsModel(const FigureRequest& request, bool differences);
     /// The y axis of a plot that is so many points high.
     [[nodiscard]] ValueAxis axis_of(const Plot& plot, double height) const;
+    /// Where the steps of the range are over a plot.
+    [[nodiscard]] StepScale steps_over(const FigureRect& plot) const {
+        return {plot.x, plot.width, static_cast<double>(range.first) - 0.5,
+                static_cast<double>(range.last) + 0.5};
+    }
     /// Marks of a run within the range, placed along a plot's width.
     [[nodiscard]] LaneMarks marks_of(size_t run, MarkLane lane, const FigureRect& plot) const;
     /// The one run has marks of this lane within the range; never where there are several runs.
@@ -51,6 +57,7 @@ struct SignalsModel {
     std::vector<Plot> plots; ///< those with an axis on the right are at the end, and not drawn by themselves
     size_t drawn = 0;        ///< plots that have a place
     int64_t vocab = 0;
+    NoteList notes;   ///< of the one run, where they are asked for
     bool rug = false; ///< refreshes of the one run stand so close that each has a tick below the letters
 
 private:

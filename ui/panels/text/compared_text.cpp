@@ -122,6 +122,7 @@ void ComparedText::paint(UiContext& ctx, const FigurePen& pen, const Style& styl
                   .paint = style.paint,
                   .on_other_scale = true,
                   .marks = &m_marks,
+                  .notes = true,
                   .other = &m_difference,
                   .side = TokenDifference::Side::second,
                   .rejected = m_rejected.shown() != nullptr,

@@ -1,5 +1,6 @@
 // Finding words in the text, and the menu of a token.
 #include "ui/base/value_format.h"
+#include "ui/draw/note_item.h"
 #include "ui/draw/text_entry.h"
 #include "ui/panels/text/text_panel.h"
 #include "ui/scene/text/token_label.h"
@@ -19,11 +20,12 @@ void TextPanel::draw_find(UiContext& ctx) {
     if (!m_find_open || !ctx.recording) return;
     const float em = ImGui::GetFontSize();
     const auto tokens = static_cast<int64_t>(m_text.num_tokens());
-    m_finder.update(ctx.recording, tokens, m_query);
+    m_finder.update(ctx.recording, tokens, m_query, &ctx.marks);
     const auto& matches = m_finder.matches();
     if (m_focus_find) ImGui::SetKeyboardFocusHere();
     m_focus_find = false;
-    ImGui::SetNextItemWidth(std::max(em * 5, ImGui::GetContentRegionAvail().x - em * 13));
+    ImGui::SetNextItemWidth(
+        std::max(em * 5, ImGui::GetContentRegionAvail().x - em * (m_finder.in_notes() > 0 ? 17 : 13)));
     const bool enter =
         text_entry("##find", &m_query, ImGuiInputTextFlags_EnterReturnsTrue, "Find in the text");
     bool close = ImGui::IsItemDeactivated() && ImGui::IsKeyPressed(ImGuiKey_Escape, false);
@@ -42,11 +44,12 @@ void TextPanel::draw_find(UiContext& ctx) {
     const auto shown = std::ranges::find_if(matches, [&](const TextFinder::Match& match) {
         return !ctx.live() && std::max<int64_t>(1, match.first - 1) == ctx.shown_step();
     });
-    const std::string count = m_query.empty()   ? std::string()
-                              : matches.empty() ? std::string("not found")
-                              : shown == matches.end()
-                                  ? format_thousands(static_cast<int64_t>(matches.size())) + " found"
-                                  : fmt::format("{} of {}", shown - matches.begin() + 1, matches.size());
+    std::string count = m_query.empty()   ? std::string()
+                        : matches.empty() ? std::string("not found")
+                        : shown == matches.end()
+                            ? format_thousands(static_cast<int64_t>(matches.size())) + " found"
+                            : fmt::format("{} of {}", shown - matches.begin() + 1, matches.size());
+    if (m_finder.in_notes() > 0) count += fmt::format(", {} in notes", m_finder.in_notes());
     ImGui::TextDisabled("%s", count.c_str());
     ImGui::SameLine();
     if (ImGui::SmallButton("x##close find")) close = true;
@@ -72,12 +75,12 @@ void TextPanel::draw_matches(const UiContext& ctx, const Metrics& m, size_t begi
     const auto in_sight = m_text.tokens_in({begin, end});
     if (!in_sight) return;
     const int64_t first = in_sight->first + 1, last = in_sight->second + 1;
-    const auto& matches = m_finder.matches();
-    for (auto it = std::ranges::lower_bound(matches, first, {}, &TextFinder::Match::last);
-         it != matches.end() && it->first <= last; ++it)
-        for (int64_t token = it->first; token <= it->last; ++token)
-            if (token <= static_cast<int64_t>(m_text.num_tokens()))
-                draw_frame(m, token, origin, ctx.theme.accent, 1.5F);
+    for (const TextFinder::Match& match : m_finder.matches()) {
+        if (match.first > last) break;
+        const int64_t stop = std::min({match.last, last, static_cast<int64_t>(m_text.num_tokens())});
+        for (int64_t token = std::max(match.first, first); token <= stop; ++token)
+            draw_frame(m, token, origin, ctx.theme.accent, 1.5F);
+    }
 }
 
 /// Right click on a token, or beside the text.
@@ -95,6 +98,7 @@ void TextPanel::draw_token_menu(UiContext& ctx) {
     if (ImGui::MenuItem("Copy whole text")) copy(text_of_tokens(recording, 1, tokens));
     if (ImGui::MenuItem("Copy prompt")) copy(recording.info().config.prompt);
     ImGui::Separator();
+    note_item(ctx, m_menu_token - 1);
     if (ImGui::MenuItem("Find in the text...", "Ctrl+F")) ctx.find_in_text = true;
     if (m_menu_token > 1 && m_menu_token - 1 <= ctx.steps && ctx.run_action &&
         ImGui::MenuItem(fmt::format("Rewind to step {}", format_thousands(m_menu_token - 1)).c_str())) {

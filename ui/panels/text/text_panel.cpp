@@ -70,6 +70,7 @@ TextPicture TextPanel::picture(const UiContext& ctx) const {
             .text = m_coloured,
             .paint = m_paint,
             .marks = &ctx.marks,
+            .notes = true,
             .origins = ctx.views.text.origins ? &m_origins : nullptr,
             .gone = &m_gone,
             .other = m_comparing ? &m_compared.difference() : nullptr,

@@ -98,6 +98,13 @@ std::span<const TriggerHit> StepMarks::hits(MarkLane lane, size_t i) const {
     return {};
 }
 
+std::vector<size_t> StepMarks::notes_over(int64_t first, int64_t last) const {
+    std::vector<size_t> met;
+    for (size_t i = 0, n = first_from(MarkLane::note, last + 1); i < n; ++i)
+        if (m_notes[i].note.last_step >= first) met.push_back(i);
+    return met;
+}
+
 LaneMarks StepMarks::in_sight(MarkLane lane, double x_min, double x_max, double left_px,
                               double width_px) const {
     LaneMarks marks{.lane = lane, .index = {}, .x_px = {}};

@@ -65,6 +65,8 @@ public:
     [[nodiscard]] const LiveChanges::Change& change(size_t i) const { return m_changes.all()[i]; }
     [[nodiscard]] const LiveChanges& changes() const { return m_changes; }
     [[nodiscard]] const RunNotes::Seen& note(size_t i) const { return m_notes[i]; }
+    /// Shown notes whose steps meet [first, last]. Cost O(notes).
+    [[nodiscard]] std::vector<size_t> notes_over(int64_t first, int64_t last) const;
     /// Another number after each change of notes.
     [[nodiscard]] uint64_t notes_revision() const { return m_notes_revision; }
 
