@@ -56,10 +56,10 @@ std::string interval_text(const std::vector<double>& values, const std::optional
 
 /// The table, and the sentence that says what it comes to.
 std::string report(const FittedGate& gate) {
-    const WeightedSignal& signal = gate.policy.signals[0];
+    const OwnSignal& signal = gate.policy.signals[0];
     std::string text =
         fmt::format("{} texts, {} samples\n\nsignal                     weight\n", gate.texts, gate.samples);
-    for (const WeightedSignal::Term& term : signal.terms)
+    for (const OwnSignal::Term& term : signal.terms)
         text += fmt::format("{:<25}  {:+.4g}\n", term.signal, term.weight);
     text += fmt::format("{:<25}  {:+.4g}\n\n", "offset", signal.offset);
     text += "Efficiency on texts that were left out (0: no better than no refresh, 1: the best possible)\n"

@@ -148,6 +148,21 @@ void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
                                 : "The same of the teacher's cache, in mode teacher; default full")
             ->type_name("NAME|FILE");
     }
+    command
+        .add_option("--signal", m_signals,
+                    "A signal of your own, recorded and plotted like any other: \"rise = entropy_bits - "
+                    "mean(entropy_bits, 16)\" (docs/policies.md); may be repeated")
+        ->type_name("NAME=EXPRESSION")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
+    command
+        .add_option(
+            "--trigger", m_triggers,
+            "One more trigger of the policy: \"rise > 1.5\", \"top1_prob < 0.3 every 4 cooldown 16\"; may be "
+            "repeated")
+        ->type_name("SIGNAL>X")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
     command.add_option("--set", m_set, "Set one parameter; may be repeated. Keys are listed below")
         ->type_name("KEY=VALUE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -244,6 +259,13 @@ RunConfig RunOptions::config(RunConfig base) const {
     if (m_threads > 0) config.threads = m_threads;
     note_threads(m_threads);
     if (!m_policy.empty()) config.policy = policy_of(m_policy);
+    for (const std::string& text : m_signals)
+        config.policy.signals.push_back(own_signal_from_text(text, "--signal"));
+    if (!m_triggers.empty() && config.policy.name == "none")
+        config.policy.name = "custom"; // it refreshes now
+    for (const std::string& text : m_triggers)
+        config.policy.triggers.push_back(trigger_from_text(text, "--trigger", config.policy.signals));
+    if (!m_signals.empty() || !m_triggers.empty()) check_policy(config.policy, "the command line");
     if (!m_student_cache.empty()) config.student_cache = cache_policy_of(m_student_cache, "--student-cache");
     if (!m_teacher_cache.empty()) config.teacher_cache = cache_policy_of(m_teacher_cache, "--teacher-cache");
     for (const auto& [key, value] : m_short)

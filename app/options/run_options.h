@@ -40,7 +40,7 @@ private:
     std::string m_prompt, m_prompt_file, m_given_file, m_teacher, m_student, m_mode, m_policy,
         m_student_cache, m_teacher_cache, m_device, m_teacher_device, m_student_device, m_dtype;
     std::map<std::string, std::string> m_short; ///< of Parameter::option: key, value
-    std::vector<std::string> m_set;
+    std::vector<std::string> m_set, m_signals, m_triggers;
     int m_threads = 0;
     bool m_raw_prompt = false;
     CLI::Option* m_prompt_option = nullptr;

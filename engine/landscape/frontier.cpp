@@ -28,16 +28,27 @@ bool is_kl(const std::string& signal) {
     return signal == "kl_nats" || signal == "kl_mean_nats";
 }
 
-/// Finite values of a sum that the policy defines, over some thousands of the cells, ascending.
-std::vector<double> weighted_values(const Landscape& landscape, const WeightedSignal& signal) {
+/// A signal at step `at` of a staircase that stands in row j then or, before, in the rows that stand for those before it.
+float usual_signal(const Landscape& landscape, std::string_view signal, int64_t j, int64_t at) {
+    int64_t row = j;
+    std::optional<int64_t> before = usual_row_before(landscape, row, std::max(at, row + 1));
+    while (at <= row) { // ends at row 0
+        row = *before;
+        before = usual_row_before(landscape, row, std::max(at, row + 1));
+    }
+    return signal_at(landscape, signal, row, at, before);
+}
+
+/// Finite values of a signal that the policy defines, over some thousands of the cells, ascending.
+std::vector<double> own_values(const Landscape& landscape, const OwnSignal& signal) {
     const size_t stride = landscape.bytes() / sizeof(float) / landscape.info().values.size() / 4000 + 1;
     std::vector<double> values;
     size_t cell = 0;
     for (const int64_t j : landscape.rows()) {
         for (int64_t step = j + 1; step <= landscape.num_steps(); ++step) {
             if (cell++ % stride != 0) continue;
-            const float value = weighted_value(signal, [&](std::string_view term) {
-                return signal_at(landscape, term, j, step, usual_row_before(landscape, j, step));
+            const float value = own_value(signal, step, [&](std::string_view term, int64_t at) {
+                return usual_signal(landscape, term, j, at);
             });
             if (std::isfinite(value)) values.push_back(static_cast<double>(value));
         }
@@ -50,8 +61,7 @@ std::vector<double> weighted_values(const Landscape& landscape, const WeightedSi
 std::vector<double> values_of(const Landscape& landscape, const RefreshPolicy& policy,
                               const Trigger& trigger) {
     if (trigger.published)
-        return weighted_values(landscape,
-                               *std::ranges::find(policy.signals, trigger.signal, &WeightedSignal::name));
+        return own_values(landscape, *std::ranges::find(policy.signals, trigger.signal, &OwnSignal::name));
     const std::string& signal = trigger.signal;
     std::vector<double> values;
     if (signal == "steps_since_refresh") {

@@ -9,7 +9,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace refreshlab {
@@ -55,9 +58,9 @@ bool is_kl(const Trigger& trigger) {
 }
 
 /// The policy's own signal that a trigger compares; null where it compares another.
-const WeightedSignal* weighted_of(const RefreshPolicy& policy, const Trigger& trigger) {
+const OwnSignal* own_of(const RefreshPolicy& policy, const Trigger& trigger) {
     if (!trigger.published) return nullptr;
-    const auto own = std::ranges::find(policy.signals, trigger.signal, &WeightedSignal::name);
+    const auto own = std::ranges::find(policy.signals, trigger.signal, &OwnSignal::name);
     return own == policy.signals.end() ? nullptr : &*own;
 }
 
@@ -127,13 +130,13 @@ std::string why_no_staircase(std::span<const std::string> values, const RefreshP
     const auto lacks = [&](const std::string& name) { return !tells(values, name); };
     for (const Trigger& trigger : policy.triggers) {
         if (!trigger.enabled || trigger.signal == "steps_since_refresh") continue;
-        if (const WeightedSignal* own = weighted_of(policy, trigger)) {
-            for (const WeightedSignal::Term& term : own->terms) {
-                if (lacks(term.signal))
+        if (const OwnSignal* own = own_of(policy, trigger)) {
+            for (const std::string& name : own->reads()) {
+                if (lacks(name))
                     return fmt::format(
-                        "its signal {} weighs {}, which this landscape does not hold (compute it with "
-                        "that value)",
-                        own->name, cell_source(term.signal));
+                        "its signal {} reads {}, which this landscape does not hold (compute it "
+                        "with that value)",
+                        own->name, cell_source(name));
             }
             continue;
         }
@@ -183,20 +186,32 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy, O
     int64_t last_pass = 0;
     float last_kl = absent(), last_drift = absent();
     const bool knows_drift = landscape.value_index("drift").has_value();
+    std::map<std::string, std::vector<float>, std::less<>> past; // by step, of what own signals look back at
+    for (const OwnSignal& own : policy.signals)
+        if (own.reach() > 0)
+            for (const std::string& name : own.reads())
+                past[name];
     for (int64_t t = 1; t <= landscape.num_steps(); ++t) {
+        const auto read_now = [&](std::string_view name) {
+            if (name == "steps_since_refresh") return static_cast<float>(t - last_splice.value_or(0));
+            if (name == "last_kl_nats") return last_kl;
+            if (name == "last_drift") return last_drift;
+            const auto value = landscape.value_index(name);
+            return value ? landscape.cell(*value, steps.row(), t) : absent();
+        };
         steps.step(t);
         if (t == landscape.num_steps()) break; // after the last choice a refresh could change nothing
         for (const Read& read : reads)
             values[read.signal] = landscape.cell(read.value, steps.row(), t);
         for (size_t i = 0; i < policy.signals.size(); ++i) {
-            values[published_id(i)] = weighted_value(policy.signals[i], [&](std::string_view term) {
-                if (term == "steps_since_refresh") return static_cast<float>(t - last_splice.value_or(0));
-                if (term == "last_kl_nats") return last_kl;
-                if (term == "last_drift") return last_drift;
-                const auto value = landscape.value_index(term);
-                return value ? landscape.cell(*value, steps.row(), t) : absent();
-            });
+            values[published_id(i)] =
+                own_value(policy.signals[i], t, [&](std::string_view name, int64_t step) {
+                    return step == t ? read_now(name)
+                                     : past.find(name)->second[static_cast<size_t>(step - 1)];
+                });
         }
+        for (auto& [name, read] : past)
+            read.push_back(read_now(name));
         values[kl_id] = values[mean_id] = absent();
         for (const Read& read : probed)
             values[read.signal] = absent();

@@ -101,9 +101,9 @@ bool reads(const RefreshPolicy& policy, int64_t step, Such such) {
             return id && such(signals()[*id]);
         };
         if (!trigger.published) return wanted(trigger.signal);
-        const auto own = std::ranges::find(policy.signals, trigger.signal, &WeightedSignal::name);
+        const auto own = std::ranges::find(policy.signals, trigger.signal, &OwnSignal::name);
         return own != policy.signals.end() &&
-               std::ranges::any_of(own->terms, [&](const auto& term) { return wanted(term.signal); });
+               std::ranges::any_of(own->reads(), [&](const std::string& name) { return wanted(name); });
     });
 }
 

@@ -31,7 +31,7 @@ std::vector<std::string_view> choices_of(size_t n) {
 
 /// \param own  signals that the policy brings along
 Trigger read_trigger(const nlohmann::json& json, const std::string& what, const std::string& path,
-                     Thresholds thresholds, std::span<const WeightedSignal> own) {
+                     Thresholds thresholds, std::span<const OwnSignal> own) {
     JsonFields fields(json, what, path);
     Trigger trigger;
     fields.text("signal", trigger.signal);
@@ -56,7 +56,7 @@ Trigger read_trigger(const nlohmann::json& json, const std::string& what, const 
     if (reduce) trigger.reduce = static_cast<Reduction>(*reduce);
     if (one_layer) trigger.reduce = Reduction::layer;
     if (trigger.signal.empty()) fields.fail("signal", "missing", "the name of the signal to compare");
-    trigger.published |= std::ranges::find(own, trigger.signal, &WeightedSignal::name) != own.end();
+    trigger.published |= std::ranges::find(own, trigger.signal, &OwnSignal::name) != own.end();
     if (!trigger.published)
         static_cast<void>(require_signal(trigger.signal, what + ", " + fields.path("signal")));
     if (comparisons != 1) {
@@ -195,7 +195,7 @@ RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& wh
     const nlohmann::json* weighted = fields.find("signals");
     fields.finish();
     if (at != nullptr) read_schedule(*at, fields, policy);
-    if (weighted != nullptr) policy.signals = weighted_signals_from_json(*weighted, what);
+    if (weighted != nullptr) policy.signals = own_signals_from_json(*weighted, what);
     if (when != nullptr) read_when(*when, what, policy, thresholds);
     if (action != nullptr) read_action(*action, what, policy);
     if (verify != nullptr) read_verification(*verify, what, policy.verify);
@@ -207,6 +207,45 @@ RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& wh
     }
     check_policy(policy, what);
     return policy;
+}
+
+Trigger trigger_from_text(std::string_view text, const std::string& what, std::span<const OwnSignal> own) {
+    // Words, and signs of comparison with or without spaces around them.
+    std::vector<std::string> words;
+    bool apart = true;
+    for (const char c : text) {
+        const bool sign = c == '<' || c == '>' || c == '=';
+        const bool was_sign = !words.empty() && !words.back().empty() &&
+                              std::string_view("<>=").find(words.back().back()) != std::string_view::npos;
+        if (c == ' ' || c == '\t') {
+            apart = true;
+            continue;
+        }
+        if (apart || sign != was_sign) words.emplace_back();
+        words.back() += c;
+        apart = false;
+    }
+    const auto wrong = [&](const std::string& problem) {
+        throw Error("reading", what, problem,
+                    "SIGNAL > NUMBER [every N] [cooldown N], such as rise > 1.5 every 4");
+    };
+    const auto number = [&](const std::string& word) {
+        const nlohmann::json value = nlohmann::json::parse(word, nullptr, false);
+        if (!value.is_number()) wrong(fmt::format("\"{}\" is no number", visible_text(word, 40)));
+        return value;
+    };
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 4> signs = {
+        {{">", "above"}, {">=", "at_least"}, {"<", "below"}, {"<=", "at_most"}}};
+    if (words.size() < 3 || words.size() % 2 == 0) wrong("it is no signal, sign and number");
+    const auto sign = std::ranges::find(signs, words[1], [](const auto& s) { return s.first; });
+    if (sign == signs.end()) wrong(fmt::format("\"{}\" compares nothing", visible_text(words[1], 40)));
+    nlohmann::json json = {{"signal", words[0]}, {std::string(sign->second), number(words[2])}};
+    for (size_t i = 3; i < words.size(); i += 2) {
+        if (words[i] != "every" && words[i] != "cooldown")
+            wrong(fmt::format("\"{}\" is neither every nor cooldown", visible_text(words[i], 40)));
+        json[words[i]] = number(words[i + 1]);
+    }
+    return read_trigger(json, what, {}, Thresholds::not_negative, own);
 }
 
 namespace {
@@ -240,7 +279,7 @@ void check_trigger_signal(const Trigger& trigger, const Signal& signal, std::spa
 
 void check_policy(const RefreshPolicy& policy, const std::string& what) {
     if (policy.name.empty()) refuse(what, "its name is empty");
-    check_weighted_signals(policy.signals, what);
+    check_own_signals(policy.signals, what);
     for (size_t i = 0; i < policy.triggers.size(); ++i) {
         const Trigger& trigger = policy.triggers[i];
         const std::string where = fmt::format("{}, trigger {}", what, i + 1);
@@ -380,7 +419,7 @@ nlohmann::json policy_to_json(const RefreshPolicy& policy) {
         if (policy.verify.target) json["verify"]["target"] = *policy.verify.target;
     }
     if (!policy.at.empty()) json["at"] = policy.at;
-    if (!policy.signals.empty()) json["signals"] = weighted_signals_to_json(policy.signals);
+    if (!policy.signals.empty()) json["signals"] = own_signals_to_json(policy.signals);
     return json;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "engine/refresh/own_signal.h"
 #include "engine/refresh/scope.h"
-#include "engine/refresh/weighted_signal.h"
 #include "engine/signals/registry.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -83,7 +83,7 @@ struct Budget {
 /// {"name": "entropy", "when": {"any": [{"signal": "entropy_bits", "above": 6.0, "every": 16, "cooldown": 32}]},
 ///  "do": {"refresh": {"window": null, "lag": 0, "layers": "10-24", "kv_heads": "all", "parts": "values", "positions": "drift", "count": 32}},
 ///  "on_fire": "keep", "budget": {"refreshes": 3, "per_tokens": 1000}}
-/// A schedule alone: {"at": [12, 40, 64]}. Signals of its own: "signals": [{...}] (weighted_signal.h); a trigger on one needs no
+/// A schedule alone: {"at": [12, 40, 64]}. Signals of its own: "signals": [{...}] (own_signal.h); a trigger on one needs no
 /// "published".
 struct RefreshPolicy {
     std::string name = "none";
@@ -103,7 +103,7 @@ struct RefreshPolicy {
     /// A schedule: boundaries at which a refresh is made whatever the triggers say, ascending. The budget bounds it as well.
     std::vector<int64_t> at = {};
     /// Signals of its own, which its triggers may name; those triggers are `published`.
-    std::vector<WeightedSignal> signals = {};
+    std::vector<OwnSignal> signals = {};
 
     friend bool operator==(const RefreshPolicy&, const RefreshPolicy&) = default;
 };
@@ -129,6 +129,10 @@ enum class Thresholds : uint8_t { not_negative, any_finite };
 /// A file without "name" is called "custom"; other absent keys mean the defaults above.
 [[nodiscard]] RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what,
                                              Thresholds thresholds = Thresholds::not_negative);
+/// A trigger as one writes it on a line: "rise > 1.5", "top1_prob < 0.3 every 4 cooldown 16"; > and >=, < and <=. Throws Error{bad_input}.
+/// \param own  signals that the policy brings along
+[[nodiscard]] Trigger trigger_from_text(std::string_view text, const std::string& what,
+                                        std::span<const OwnSignal> own);
 void check_policy(const RefreshPolicy& policy, const std::string& what);
 /// What can only be known when a run starts, or while it goes on: the published signals that the triggers name are in the run's
 /// table and can trigger, reductions fit them, and layers are those of the model. Throws Error{bad_input} in one line.

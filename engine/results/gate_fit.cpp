@@ -151,13 +151,13 @@ std::vector<double> logistic(const Standardised& data, double ridge) {
     return b;
 }
 
-/// The weighted signal that foretells the gain, fitted on these texts.
-WeightedSignal fitted(std::span<const GainSamples* const> texts, const GateOptions& options) {
+/// The weighted sum that foretells the gain, fitted on these texts.
+OwnSignal fitted(std::span<const GainSamples* const> texts, const GateOptions& options) {
     const Standardised data = standardised(texts);
     const std::vector<double> b = options.form == GateOptions::Form::logistic
                                       ? logistic(data, options.ridge)
                                       : least_squares(data, {}, data.gains, options.ridge);
-    WeightedSignal signal;
+    OwnSignal signal;
     signal.name = gate_name;
     signal.offset = b.back();
     for (size_t f = 0; f < data.mean.size(); ++f) {
@@ -168,7 +168,7 @@ WeightedSignal fitted(std::span<const GainSamples* const> texts, const GateOptio
     return signal;
 }
 
-RefreshPolicy gate_of(WeightedSignal signal) {
+RefreshPolicy gate_of(OwnSignal signal) {
     RefreshPolicy policy;
     policy.name = "fitted gate";
     Trigger trigger;

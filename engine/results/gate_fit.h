@@ -66,7 +66,7 @@ struct GateOptions {
 /// A fitted gate, and how good it is on texts that it has not seen.
 struct FittedGate {
     RefreshPolicy
-        policy; ///< one weighted signal: the predicted gain in nats or its log odds, and a trigger above a threshold
+        policy; ///< one signal of its own, a weighted sum: the predicted gain in nats or its log odds, and a trigger above a threshold
     struct Judged {
         int64_t per_256 = 0;             ///< wanted refreshes in 256 tokens
         std::vector<double> gate, blind; ///< efficiency on each held-out text
@@ -77,13 +77,13 @@ struct FittedGate {
     size_t samples = 0;
 };
 
-/// A term that is not known everywhere counts there as its mean over the others, in the fit and in the gate (WeightedSignal::Term::absent_as).
+/// A term that is not known everywhere counts there as its mean over the others, in the fit and in the gate (OwnSignal::Term::absent_as).
 /// Ridge regression of the gain on standardised signals (Hoerl and Kennard 1970), or logistic regression of whether there is a gain with
 /// the same penalty (le Cessie and van Houwelingen 1992), over all texts alike; judged by leaving out one text after the other. Throws
 /// Error{bad_input} for fewer than two landscapes, for signals that they do not share, and for a logistic form where every sample gains.
 [[nodiscard]] FittedGate fit_gate(Landscapes landscapes, const GateOptions& options);
 
-/// Signals that every one of these landscapes tells (landscape/cell_signals.h) and that can be terms of a weighted signal.
+/// Signals that every one of these landscapes tells (landscape/cell_signals.h) and that can be terms of a weighted sum.
 [[nodiscard]] std::vector<std::string> shared_terms(Landscapes landscapes);
 
 } // namespace refreshlab

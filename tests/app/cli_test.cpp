@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -161,6 +162,35 @@ TEST_CASE("the second signal ends a run at once, whatever it is doing", "[cli]")
     waitpid(child, &state, 0);
     REQUIRE(WIFSIGNALED(state));
     CHECK((WTERMSIG(state) == SIGINT || WTERMSIG(state) == SIGTERM));
+}
+
+TEST_CASE("a signal of one's own is written on the command line, recorded, exported, and refreshes",
+          "[cli][expression]") {
+    const Scratch scratch("own_signal");
+    const Outcome run = refreshlab_cli(
+        short_run({"--signal", "rise = entropy_bits - mean(entropy_bits, 8)", "--trigger",
+                   "rise > 1 cooldown 8", "--record", scratch / "own.rlt", "--summary", scratch / "s.json"}));
+    INFO(run.err);
+    REQUIRE(run.status == 0);
+    const nlohmann::json s = read_json_file(scratch / "s.json");
+    CHECK(s["policy"] == "custom");
+    REQUIRE(!s["refreshes"].empty());
+    for (const auto& refresh : s["refreshes"])
+        CHECK(refresh["reason"] == "rise");
+    REQUIRE(refreshlab_cli({"export", scratch / "own.rlt", "--csv", scratch / "csv"}).status == 0);
+    const Table steps = read_csv(scratch / "csv/steps.csv");
+    CHECK(std::ranges::find(steps.header, "rise") != steps.header.end());
+    CHECK(refreshlab_cli({"run", "--replay", scratch / "own.rlt"}).status == 0);
+    const auto refused = [](std::vector<std::string> more, const char* words) {
+        const Outcome outcome = refreshlab_cli(short_run(more));
+        CHECK(outcome.status == 2);
+        CHECK_THAT(outcome.err, ContainsSubstring(words));
+    };
+    refused({"--signal", "rise = entropy_bits - maen(entropy_bits, 8)"},
+            "column 23: \"maen\" is no function; did you mean mean");
+    refused({"--signal", "rise"}, "has no \"=\"");
+    refused({"--trigger", "rise > 1"}, "unknown signal \"rise\"");
+    refused({"--signal", "a = entropy_bits", "--signal", "a = top1_prob"}, "a stands there twice");
 }
 
 TEST_CASE("a recorded run replays from its file", "[cli]") {

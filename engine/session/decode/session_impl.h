@@ -85,7 +85,7 @@ struct DecodeSession::Impl {
     void append_last_record(StepInFlight& now);
     void forward(StepInFlight& now);
     void measure(StepInFlight& now);
-    void weigh(StepInFlight& now) const;
+    void work_out(StepInFlight& now) const;
     void keep_candidates(StepInFlight& now) const;
     void keep_attention(StepInFlight& now);
     void choose(StepInFlight& now);
@@ -185,7 +185,7 @@ struct DecodeSession::Impl {
     /// Components that publish signals of their own, and the ids of those, in order.
     std::vector<std::unique_ptr<SignalSource>> sources;
     std::vector<std::vector<size_t>> source_ids;
-    std::vector<size_t> weighted_ids; ///< of the signals that the policy of the start brought along, in order
+    std::vector<size_t> own_ids; ///< of the signals that the policy of the start brought along, in order
 
     int64_t t = 0; ///< steps made
     bool finished = false;

@@ -246,7 +246,7 @@ std::vector<PublishedSignal> DecodeSession::Impl::publish() {
     }
     if (overfill()) { // signals that the policy brings along
         for (size_t i = 0; i < config.policy.signals.size(); ++i) {
-            weighted_ids.push_back(published_id(all.size()));
+            own_ids.push_back(published_id(all.size()));
             all.push_back(published_form(config.policy.signals[i], i));
         }
     }

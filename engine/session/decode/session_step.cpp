@@ -153,23 +153,25 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
     const StepValues values(now.record.signals, now.layers);
     for (size_t i = 0; i < sources.size(); ++i)
         sources[i]->measure(source_ids[i], values);
-    weigh(now);
+    work_out(now);
     keep_candidates(now);
     if (ring) ring->put(now.record.position, now.rows.logits[0]);
     now.ms(Part::signals) = static_cast<float>(watch.ms());
     keep_attention(now);
 }
 
-/// The policy's own signals: sums over what the step has measured by now. A policy that came later may weigh them otherwise.
-void DecodeSession::Impl::weigh(StepInFlight& now) const {
+/// The policy's own signals, of what this step has measured by now and earlier ones have. A policy that came later may define them otherwise.
+void DecodeSession::Impl::work_out(StepInFlight& now) const {
     const auto own = std::span(recording->signals()).subspan(signals().size());
-    for (const size_t id : weighted_ids) {
+    for (const size_t id : own_ids) {
         const std::string_view name = own[id - signals().size()].name;
-        const auto signal = std::ranges::find(config.policy.signals, name, &WeightedSignal::name);
+        const auto signal = std::ranges::find(config.policy.signals, name, &OwnSignal::name);
         if (signal == config.policy.signals.end()) continue;
-        now.record.signals[id] = weighted_value(*signal, [&](std::string_view term) {
-            return now.record.signals[require_signal(term, "a weighted signal")];
-        });
+        now.record.signals[id] =
+            own_value(*signal, now.record.step, [&](std::string_view term, int64_t step) {
+                const size_t read = require_signal(term, "a signal of the policy");
+                return step == now.record.step ? now.record.signals[read] : recording->signal(step, read);
+            });
     }
 }
 

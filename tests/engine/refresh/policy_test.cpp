@@ -187,19 +187,18 @@ TEST_CASE("a policy may bring a weighted sum along as a signal", "[refresh]") {
     REQUIRE(policy.signals.size() == 1);
     CHECK(policy.triggers.at(0).published);
     CHECK(policy_from_json(policy_to_json(policy), "again") == policy);
-    const auto value = [](std::string_view name) { return name == "entropy_bits" ? 4.0F : 8.0F; };
-    CHECK(weighted_value(policy.signals[0], value) == -1.5F);
-    CHECK(is_absent(weighted_value(policy.signals[0], [](std::string_view) { return absent(); })));
+    const auto value = [](std::string_view name, int64_t) { return name == "entropy_bits" ? 4.0F : 8.0F; };
+    CHECK(own_value(policy.signals[0], 1, value) == -1.5F);
+    CHECK(is_absent(own_value(policy.signals[0], 1, [](std::string_view, int64_t) { return absent(); })));
 
     // What stands in where nothing is known.
-    WeightedSignal standing = policy.signals[0];
+    OwnSignal standing = policy.signals[0];
     standing.terms[0].absent_as = 3; // entropy_bits
-    CHECK(weighted_value(standing, [](std::string_view name) {
+    CHECK(own_value(standing, 1, [](std::string_view name, int64_t) {
               return name == "entropy_bits" ? absent() : 8.0F;
           }) == -2.0F); // -1.5 + 0.5 * 3 - 0.25 * 8
-    CHECK(weighted_value(standing, value) == -1.5F);
-    const auto stored =
-        weighted_signals_from_json(weighted_signals_to_json(std::span(&standing, 1)), "again");
+    CHECK(own_value(standing, 1, value) == -1.5F);
+    const auto stored = own_signals_from_json(own_signals_to_json(std::span(&standing, 1)), "again");
     CHECK(stored == std::vector{standing});
 
     Boundary boundary;
@@ -243,13 +242,12 @@ TEST_CASE("a policy may bring a weighted sum along as a signal", "[refresh]") {
     CHECK(refused("0.5", R"({"weight": 1, "else": 2})").find("unknown field \"else\"") != std::string::npos);
     CHECK(refused("0.5", R"({"weight": 1, "absent_as": 1e12})").find("absent_as of entropy_bits") !=
           std::string::npos);
-    WeightedSignal named = policy.signals[0];
+    OwnSignal named = policy.signals[0];
     named.name = "kl_nats";
-    CHECK_THROWS_AS(check_weighted_signals(std::span(&named, 1), "gate.json"), Error);
+    CHECK_THROWS_AS(check_own_signals(std::span(&named, 1), "gate.json"), Error);
     named.name = "Gate";
-    CHECK_THROWS_AS(check_weighted_signals(std::span(&named, 1), "gate.json"), Error);
-    CHECK_THROWS_AS(check_weighted_signals(std::vector{policy.signals[0], policy.signals[0]}, "gate.json"),
-                    Error);
+    CHECK_THROWS_AS(check_own_signals(std::span(&named, 1), "gate.json"), Error);
+    CHECK_THROWS_AS(check_own_signals(std::vector{policy.signals[0], policy.signals[0]}, "gate.json"), Error);
     CHECK(refused("\"weights\"", "\"weight\"").find("weights") != std::string::npos);
 }
 

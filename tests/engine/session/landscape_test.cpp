@@ -135,7 +135,7 @@ RefreshPolicy random_gate(std::mt19937& random) {
     }
     if (random() % 2 == 0) policy.budget = {.refreshes = up_to(4), .per_tokens = 1 + up_to(40)};
     if (random() % 3 == 0) {
-        WeightedSignal mix;
+        OwnSignal mix;
         mix.name = "mix";
         mix.offset = -3;
         mix.terms = {{"attention_entropy_bits", -0.3, {}},
@@ -144,6 +144,15 @@ RefreshPolicy random_gate(std::mt19937& random) {
                      {"last_drift", 0.8, 0.25},
                      {"mc_mutual_information_bits", 2, {}},
                      {"steps_since_refresh", 0.05 * up_to(9), {}}};
+        if (random() % 2 == 0) { // or what looks back at earlier steps, on the way that the policy took
+            mix.offset = 0;
+            mix.terms.clear();
+            mix.expression = read_expression("0.6 * entropy_bits - 0.3 * mean(attention_entropy_bits, 3) + "
+                                             "lag(steps_since_refresh, 2) / 8 + "
+                                             "highest(or(last_kl_nats, 0.5), 4) - mean(or(last_drift, 0.25) "
+                                             "* lag(entropy_bits, 1), 5) - 1",
+                                             "the test", {});
+        }
         policy.signals.push_back(mix);
         policy.triggers.push_back(
             trigger("mix", Comparison::above, 0.25 * up_to(10) - 1, 1 + up_to(2), up_to(6)));

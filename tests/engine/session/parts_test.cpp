@@ -17,6 +17,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -288,6 +289,51 @@ TEST_CASE("what the teacher has not read is published and counted", "[session][p
     for (int64_t t = 1; t < r.steps(); ++t)
         CHECK(r.signal(t, *id) == static_cast<float>((t - 1) % 10 + 1));
     CHECK(is_absent(r.signal(r.steps(), *id))); // y_N has no boundary
+}
+
+TEST_CASE("a policy's own arithmetic is recorded as one works it out of the record, also after a rewind",
+          "[session][parts][expression]") {
+    const char* const text = "entropy_bits - mean(entropy_bits, 5) + highest(or(last_kl_nats, 0.5), 3) - "
+                             "lag(steps_since_refresh, 2) / 16";
+    RunConfig config = tiny_run(40);
+    config.policy.signals = {own_signal_from_text(std::string("rise = ") + text, "the test")};
+    config.policy.triggers = {trigger_from_text("rise > 0.4 cooldown 3", "the test", config.policy.signals)};
+    const auto check = [&](const Recording& r) {
+        const auto id = r.signal_id("rise");
+        REQUIRE(id.has_value());
+        size_t known = 0;
+        for (int64_t t = 1; t <= r.steps(); ++t) {
+            const float expected = config.policy.signals[0].expression->value(
+                t, [&](std::string_view name, int64_t step) { return r.signal(step, *signal_id(name)); });
+            INFO(t);
+            CHECK(std::bit_cast<uint32_t>(r.signal(t, *id)) == std::bit_cast<uint32_t>(expected));
+            if (is_absent(expected)) continue;
+            ++known;
+            // A refresh is where it is above its threshold, three steps at least after another.
+            const RefreshEvent* event = r.refresh_at(t);
+            if (event) CHECK(expected > 0.4F);
+        }
+        CHECK(known ==
+              static_cast<size_t>(r.steps()) -
+                  3); // not of the first two, where lag has nothing, and the last, which chose nothing
+        CHECK(r.refreshes().size() >= 2);
+        CHECK(r.refreshes().size() < static_cast<size_t>(r.steps()) / 3);
+    };
+    DecodeSession session(tiny_pair(1, 2), config);
+    while (session.step()) {
+    }
+    check(*session.recording());
+    const auto first = session.recording();
+    session.rewind(17);
+    while (session.step()) {
+    }
+    const Recording& again = *session.recording();
+    check(again);
+    // Earlier steps are there after a rewind: the run is the same, bit for bit.
+    REQUIRE(again.steps() == first->steps());
+    const auto id = *again.signal_id("rise");
+    for (int64_t t = 1; t <= again.steps(); ++t)
+        CHECK(std::bit_cast<uint32_t>(again.signal(t, id)) == std::bit_cast<uint32_t>(first->signal(t, id)));
 }
 
 TEST_CASE("the cache events of a recording lead to the very caches, step by step, also after a rewind",

@@ -98,7 +98,7 @@ TEST_CASE("a fitted gate finds what foretells a gain, and beats blind placement 
     REQUIRE(gate.policy.signals.size() == 1);
     CHECK_NOTHROW(check_policy(gate.policy, "the fitted gate"));
     const auto weight = [&](const char* name) {
-        return std::ranges::find(gate.policy.signals[0].terms, name, &WeightedSignal::Term::signal)->weight;
+        return std::ranges::find(gate.policy.signals[0].terms, name, &OwnSignal::Term::signal)->weight;
     };
     CHECK(weight("entropy_bits") > 0.1);
     CHECK(std::abs(weight("varentropy_bits2")) < weight("entropy_bits"));
@@ -161,7 +161,7 @@ TEST_CASE("what the refresh before measured is a term, and its mean stands in be
     for (const float value : known.values[0])
         mean += static_cast<double>(value) / 66;
     const FittedGate gate = fit_gate(all, {});
-    for (const WeightedSignal::Term& term : gate.policy.signals[0].terms) {
+    for (const OwnSignal::Term& term : gate.policy.signals[0].terms) {
         if (term.signal == "last_kl_nats") CHECK_THAT(term.absent_as.value(), WithinAbs(mean, 1e-6));
         CHECK(term.absent_as.has_value() == (term.signal != "steps_since_refresh"));
     }
@@ -178,9 +178,9 @@ TEST_CASE("a logistic gate is at the maximum of its penalised likelihood", "[stu
     options.form = GateOptions::Form::logistic;
     options.ridge = 0.03;
     const FittedGate gate = fit_gate(all, options);
-    const WeightedSignal& signal = gate.policy.signals[0];
+    const OwnSignal& signal = gate.policy.signals[0];
     std::vector<std::string> names;
-    for (const WeightedSignal::Term& term : signal.terms)
+    for (const OwnSignal::Term& term : signal.terms)
         names.push_back(term.signal);
     std::vector<GainSamples> samples;
     double n = 0;
@@ -223,7 +223,7 @@ TEST_CASE("a logistic gate is at the maximum of its penalised likelihood", "[stu
         CHECK(likelihood(f, step) < at);
         CHECK(likelihood(f, -step) < at);
     }
-    CHECK(std::ranges::find(signal.terms, "entropy_bits", &WeightedSignal::Term::signal)->weight > 0);
+    CHECK(std::ranges::find(signal.terms, "entropy_bits", &OwnSignal::Term::signal)->weight > 0);
 }
 
 TEST_CASE("a matched point has the wanted number of refreshes, or none", "[study][gate]") {
