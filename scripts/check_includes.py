@@ -47,10 +47,10 @@ def engine_fault(name, target):
     return None
 
 
-# Rooms of ui/ from the bottom to the top: a room includes itself and those before it. The first three, which are what the
-# window shows and what a paper prints, are compiled without Dear ImGui (rl_scene, rl_figure). Rooms within scene/ stand in an order of their own.
-ui_rooms = ["base", "scene", "figure", "context", "draw", "panels", "state", "tour", "dialogs", "shell"]
-ui_plain = {"base", "scene", "figure"}
+# Rooms of ui/ from the bottom to the top: a room includes itself and those before it. The first four, which are what the
+# window shows, what a paper prints and what a report holds, are compiled without Dear ImGui (rl_scene, rl_figure). Rooms within scene/ stand in an order of their own.
+ui_rooms = ["base", "scene", "figure", "report", "context", "draw", "panels", "state", "tour", "dialogs", "shell"]
+ui_plain = {"base", "scene", "figure", "report"}
 scene_rooms = ["series", "axes", "policy", "text", "maps", "attention", "runs", "landscape", "views", "theme"]
 
 

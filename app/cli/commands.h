@@ -26,7 +26,9 @@ using Command = std::function<int()>;
 [[nodiscard]] Command add_policies_command(CLI::App& app);
 [[nodiscard]] Command add_derive_command(CLI::App& app);
 [[nodiscard]] Command
-add_figure_command(CLI::App& app);                    ///< in a build without the window it says so and fails
+add_figure_command(CLI::App& app); ///< in a build without the window it says so and fails
+[[nodiscard]] Command
+add_report_command(CLI::App& app);                    ///< in a build without the window it says so and fails
 [[nodiscard]] Command add_gui_command(CLI::App& app); ///< in a build without the window it says so and fails
 
 } // namespace refreshlab::app

@@ -67,6 +67,7 @@ int run_program(int argc, const char* const* argv) {
     add(add_export_command);
     add(add_note_command);
     add(add_figure_command);
+    add(add_report_command);
     add(add_doctor_command);
     add(add_models_command);
     add(add_policies_command);

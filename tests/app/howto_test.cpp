@@ -114,6 +114,9 @@ TEST_CASE("the commands of the how-to pages run as they stand", "[docs]") {
     runs("docs/howto/figures.md", script_of("docs/howto/figures.md"),
          {"wrote signals.svg and signals.csv", "wrote figures/gated-cache.pdf", "no spikes of plain.rlt"});
 #endif
+#if REFRESHLAB_UI
+    runs("docs/howto/report.md", script_of("docs/howto/report.md"), {"wrote run.html: 1 run, 120 steps, "});
+#endif
     runs("docs/benchmarks/README.md", script_of("docs/benchmarks/README.md"), {"tokens/s", "share"});
     runs("docs/howto/decode-plan.md", script_of("docs/howto/decode-plan.md"),
          {"PREDICTION of a decode step on a NVIDIA H200", "142 launches", "refresh of 64 tokens"});

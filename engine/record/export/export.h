@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace refreshlab {
 
@@ -72,7 +73,12 @@ bool export_plotted(const Recording& recording, const std::filesystem::path& pat
 /// mean_entropy_bits, agreement, top1_hit, task_score, teacher_ppl, tail_logprob, repetition3, characters, device, dtype, threads, seed, versions.
 /// A number that does not exist is null.
 [[nodiscard]] nlohmann::json summary_json(const Recording& recording);
-/// The same as an aligned table for stderr.
+/// The same for people, a line a number.
+struct SummaryLine {
+    std::string label, value; ///< "decode", "41.2 tokens/s"; "-" where a number does not exist
+};
+[[nodiscard]] std::vector<SummaryLine> summary_lines(const Recording& recording);
+/// These lines aligned, and a row for each refresh, for stderr.
 [[nodiscard]] std::string summary_table(const Recording& recording);
 
 } // namespace refreshlab

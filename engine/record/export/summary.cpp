@@ -104,15 +104,14 @@ std::string derived_line(const DerivedFacts& facts) {
         megabytes(facts.shared_bytes), megabytes(facts.token_bytes), megabytes(facts.teacher_token_bytes)));
 }
 
-/// "drafts  30 of 96 tokens; 71 of 83 judged stay (0.855, expected 0.861); 2.7 tokens a pass, 1.6 times as fast, 1.7 predicted"
-std::string drafts_line(const json& drafts, size_t width) {
-    return fmt::format(
-        "{:<{}}  {} of {} tokens; {} of {} judged stay ({}, expected {}); {} tokens a pass, {} times "
-        "as fast as a pass for each, {} predicted\n",
-        "drafts", width, cell(drafts.at("drafts")), cell(drafts.at("drafted")), cell(drafts.at("accepted")),
-        cell(drafts.at("judged")), cell(drafts.at("acceptance")), cell(drafts.at("expected_acceptance")),
-        cell(drafts.at("tokens_per_pass")), cell(drafts.at("speed_up")),
-        cell(drafts.at("predicted_speed_up")));
+/// "30 of 96 tokens; 71 of 83 judged stay (0.855, expected 0.861); 2.7 tokens a pass, 1.6 times as fast, 1.7 predicted"
+std::string drafts_line(const json& drafts) {
+    return fmt::format("{} of {} tokens; {} of {} judged stay ({}, expected {}); {} tokens a pass, {} times "
+                       "as fast as a pass for each, {} predicted",
+                       cell(drafts.at("drafts")), cell(drafts.at("drafted")), cell(drafts.at("accepted")),
+                       cell(drafts.at("judged")), cell(drafts.at("acceptance")),
+                       cell(drafts.at("expected_acceptance")), cell(drafts.at("tokens_per_pass")),
+                       cell(drafts.at("speed_up")), cell(drafts.at("predicted_speed_up")));
 }
 
 } // namespace
@@ -225,8 +224,9 @@ json summary_json(const Recording& recording) {
             {"versions", std::move(versions)}};
 }
 
-std::string summary_table(const Recording& recording) {
-    const json summary = summary_json(recording);
+namespace {
+
+std::vector<SummaryLine> lines_of(const json& summary, const Recording& recording) {
     struct Row {
         const char *key, *label, *unit;
     };
@@ -260,21 +260,35 @@ std::string summary_table(const Recording& recording) {
         {"threads", "threads", ""},
         {"seed", "seed", ""},
     };
-    size_t width = 0;
-    for (const Row& row : rows)
-        width = std::max(width, std::string_view(row.label).size());
-    std::string table;
-    if (recording.info().derived)
-        table += fmt::format("{:<{}}  {}\n", "student", width, derived_line(*recording.info().derived));
+    std::vector<SummaryLine> lines;
+    if (recording.info().derived) lines.push_back({"student", derived_line(*recording.info().derived)});
     for (const Row& row : rows) {
         const json& value = summary.at(row.key);
-        const bool with_unit = !value.is_null() && *row.unit != '\0';
         const bool refreshes = std::string_view(row.key) == "refresh_count";
-        table += fmt::format("{:<{}}  {}{}{}\n", row.label, width,
-                             refreshes ? refreshes_text(summary) : cell(value), with_unit ? " " : "",
-                             with_unit ? row.unit : "");
+        std::string text = refreshes ? refreshes_text(summary) : cell(value);
+        if (!value.is_null() && *row.unit != '\0') text += fmt::format(" {}", row.unit);
+        lines.push_back({row.label, std::move(text)});
     }
-    if (const json& drafts = summary.at("drafts"); !drafts.is_null()) table += drafts_line(drafts, width);
+    if (const json& drafts = summary.at("drafts"); !drafts.is_null())
+        lines.push_back({"drafts", drafts_line(drafts)});
+    return lines;
+}
+
+} // namespace
+
+std::vector<SummaryLine> summary_lines(const Recording& recording) {
+    return lines_of(summary_json(recording), recording);
+}
+
+std::string summary_table(const Recording& recording) {
+    const json summary = summary_json(recording);
+    const std::vector<SummaryLine> lines = lines_of(summary, recording);
+    size_t width = 0;
+    for (const SummaryLine& line : lines)
+        width = std::max(width, line.label.size());
+    std::string table;
+    for (const SummaryLine& line : lines)
+        table += fmt::format("{:<{}}  {}\n", line.label, width, line.value);
     const json& refreshes = summary.at("refreshes");
     if (refreshes.empty()) return table;
     constexpr auto line = "{:>6}  {:<24} {:>6} {:>8} {:>11} {:>10}\n";

@@ -26,13 +26,17 @@ void TokenColours::build(uint32_t colour, uint32_t background, uint32_t text) {
     m_background = background;
     m_text = text;
     const uint32_t opaque = colour | 0xFF000000U;
-    const float most = readable_share(opaque, background, text, tint);
+    const float most = most_share(colour, background, text);
     const auto last = static_cast<float>(m_entries.size() - 1);
     for (size_t i = 0; i < m_entries.size(); ++i) {
         const float fraction = static_cast<float>(i) / last;
         m_entries[i] = {mix(background, opaque, most * std::max(least_tint, fraction)), text,
                         fraction < 0.1F ? 0 : mix(background, opaque, fraction)};
     }
+}
+
+float TokenColours::most_share(uint32_t colour, uint32_t background, uint32_t text) {
+    return readable_share(colour | 0xFF000000U, background, text, tint);
 }
 
 TokenColours::Entry TokenColours::entry(uint32_t colour, uint32_t background, uint32_t text) {

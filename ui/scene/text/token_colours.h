@@ -26,6 +26,8 @@ public:
     void build(uint32_t colour, uint32_t background, uint32_t text);
     /// One colour alone, with its full underline.
     [[nodiscard]] static Entry entry(uint32_t colour, uint32_t background, uint32_t text);
+    /// The share of the colour behind a token of the highest value, 0..1.
+    [[nodiscard]] static float most_share(uint32_t colour, uint32_t background, uint32_t text);
     /// \param fraction  0..1, clamped
     [[nodiscard]] const Entry& at(double fraction) const;
     [[nodiscard]] uint32_t ink() const { return m_text; } ///< of text on no colour
