@@ -11,8 +11,10 @@
     const pairs = (rows, className = "pairs") => make("dl", { class: className },
         ...rows.map(([label, value]) => make("div", {}, make("dt", {}, label), make("dd", {}, value))));
 
-    function code(text) {
-        const pre = make("pre", { class: "code" }, text);
+    /** A text to be copied. The words of a command line are not parted: a line may end before an option, not within it. */
+    function code(text, words = false) {
+        const parts = words ? text.split(/( )/).map((word) => (word.length > 1 && word.length < 40 ? make("span", { class: "word" }, word) : word)) : [text];
+        const pre = make("pre", { class: "code" }, ...parts);
         const copy = make("button", {
             type: "button", class: "copy",
             onclick: async () => {
@@ -29,17 +31,17 @@
 
     function again(run) {
         const { line, files, lacks, replay } = run.again;
-        const parts = [code(line)];
+        const parts = [code(line, true)];
         if (lacks) parts.unshift(make("p", { class: "warning" }, `${lacks} The command alone makes another run.`));
         for (const file of files)
             parts.push(make("details", {}, make("summary", {}, `with ${file.name} beside it`), code(file.text)));
-        parts.push(make("p", {}, "With the trace at hand, compared bit by bit:"), code(replay));
+        parts.push(make("p", {}, "With the trace at hand, compared bit by bit:"), code(replay, true));
         return make("details", { class: "again", open: true }, make("summary", {}, "The command that makes this run again"), ...parts);
     }
 
     function nameOf(run) {
-        const branch = run.parent ? `, branch at step ${run.fork_step + 1}` : "";
-        return run.name || `Run ${data.runs.indexOf(run) + 1}: ${run.policy}${branch}`;
+        const branch = run.parent ? ` (branch at step ${run.fork_step + 1})` : "";
+        return run.name || `Run ${data.runs.indexOf(run) + 1}: ${run.changed || "goes on"}${branch}`;
     }
 
     function lineage(run) {
@@ -98,7 +100,7 @@
                 make("img", { src: source(figure.light), alt: figure.title })), make("figcaption", {}, figure.title));
         });
         if (run.no_landscape) parts.push(make("p", { class: "hint" }, run.no_landscape));
-        return make("section", {}, make("h2", {}, "Landscape"), ...parts);
+        return make("section", {}, make("h2", {}, "Landscape"), make("div", { class: "figures" }, ...parts));
     }
 
     function settings(run) {
@@ -116,7 +118,7 @@
         const run = view.run;
         return make("article", { id: `run${view.index}`, "aria-label": nameOf(run) },
             several ? make("h1", { class: "run-name" }, nameOf(run)) : null, head(run), report.textSection(view), report.plotsSection(view), notes(view),
-            events(view), figures(run), make("section", {}, make("h2", {}, "Numbers"), pairs(run.summary, "pairs numbers")), settings(run));
+            events(view), figures(run), make("section", {}, make("h2", {}, "Numbers"), pairs(run.summary.filter(([, value]) => value !== "-"), "pairs numbers")), settings(run));
     });
     const models = [...new Set(data.runs.map((run) => run.models))].join("; ");
     const list = several ? make("nav", { "aria-label": "Runs" }, ...views.map((view) => make("a", { href: `#run${view.index}` }, nameOf(view.run)))) : null;

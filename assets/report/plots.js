@@ -87,7 +87,9 @@
 
     function stepAxis(view, width, x) {
         const ticks = report.ticks(view.first, view.last, Math.max(2, Math.floor(width / 80))).filter(Number.isInteger);
-        return [...ticks.map((t) => svg("text", { class: "axis", x: x(t), y: 14, "text-anchor": "middle" }, String(t))),
+        return [...ticks.map((t) => svg("text", {
+            class: "axis", x: Math.min(x(t), left + width), y: 14, "text-anchor": x(t) > left + width - 16 ? "end" : "middle",
+        }, String(t))),
             svg("text", { class: "axis", x: left + width, y: 27, "text-anchor": "end" }, "step")];
     }
 
@@ -159,7 +161,9 @@
         stack.addEventListener("pointerdown", (event) => {
             if (event.button !== 0 || event.target.closest(".badge")) return;
             begun = { pixel: pixelOf(event) };
-            stack.setPointerCapture(event.pointerId);
+            try { // a drag may leave the plots
+                stack.setPointerCapture(event.pointerId);
+            } catch { /* the pointer is gone already */ }
         });
         stack.addEventListener("pointermove", (event) => {
             const pixel = pixelOf(event);

@@ -103,10 +103,20 @@ std::string shown_by(const std::string& program, const std::string& page, const 
     return read_file(dom);
 }
 
+/// What stands in an output element that a script left.
+json output_of(const std::string& dom, const std::string& id) {
+    const std::string begin = "<output id=\"" + id + "\"";
+    const size_t at = dom.find('>', dom.find(begin)), end = dom.find("</output>", at);
+    REQUIRE(end != std::string::npos);
+    std::string text = dom.substr(at + 1, end - at - 1);
+    for (const auto& [mark, character] :
+         {std::pair{"&lt;", "<"}, {"&gt;", ">"}, {"&nbsp;", " "}, {"&amp;", "&"}})
+        for (size_t i = 0; (i = text.find(mark, i)) != std::string::npos; ++i)
+            text.replace(i, std::string(mark).size(), character);
+    return json::parse(text);
+}
 json selftest_of(const std::string& dom) {
-    std::smatch found;
-    REQUIRE(std::regex_search(dom, found, std::regex("<output id=\"selftest\"[^>]*>([^<]*)</output>")));
-    return json::parse(found[1].str());
+    return output_of(dom, "selftest");
 }
 
 std::vector<std::smatch> matches(const std::string& text, const std::string& pattern) {
@@ -282,6 +292,53 @@ TEST_CASE("a browser draws a report as the run was", "[report][browser]") {
 
     // On a phone nothing is wider than the screen.
     CHECK(selftest_of(shown_by(program, page, "", "390,800"))["overflows"] == false);
+}
+
+TEST_CASE("mouse and keys move through a report", "[report][browser]") {
+    const std::string program = browser();
+    if (program.empty())
+        SKIP("there is no Chromium here (Debian: chromium-headless-shell): nobody can click");
+    const Scratch scratch("report-hand");
+    const std::string trace = scratch / "run.rlt", page = scratch / "run.html";
+    record_gated(scratch, trace);
+    succeeds({"report", trace, "-o", page});
+    const auto recording = load_trace(trace).at(0);
+    std::string html = read_file(page);
+    const std::smatch nonce = matches(html, "<script nonce=\"([0-9a-f]+)\">").at(0);
+    html.insert(html.rfind("</body>"), "<script nonce=\"" + nonce[1].str() + "\">" +
+                                           read_file(RL_SOURCE_DIR "/tests/support/report_hand.js") +
+                                           "</script>");
+    write_file(page, html);
+    const json hand = output_of(shown_by(program, page, "", "1200,900"), "hand");
+    CAPTURE(hand.dump(1));
+    CHECK(hand["errors"].empty());
+    CHECK_THAT(hand["tip"].get<std::string>(), ContainsSubstring("Step 33: read") &&
+                                                   ContainsSubstring("Entropy") &&
+                                                   ContainsSubstring("Candidates"));
+    CHECK(hand["tip_gone"] == true);
+    CHECK(hand["dragged"] == "steps 31 to 60 of 120");
+    CHECK(hand["whole"] == "steps 1 to 120");
+    CHECK(hand["clicked"][0] == 77);
+    CHECK_THAT(hand["clicked"][1].get<std::string>(), ContainsSubstring("Step 77: read"));
+    CHECK(hand["clicked"][2] == "steps 1 to 120"); // a click is no drag
+    CHECK(hand["arrow"] == 78);
+    CHECK_THAT(hand["plus"].get<std::string>(), ContainsSubstring(" of 120"));
+    CHECK(hand["double_click"] == "steps 1 to 120");
+    CHECK(hand["home"][0] == 0);
+    CHECK_THAT(hand["home"][1].get<std::string>(), ContainsSubstring("Prefill, chose"));
+    CHECK(hand["end"] == recording->num_tokens() - 1);
+    CHECK(hand["note"] == 10);
+    CHECK(hand["event"] == data_of(page)["runs"][0]["marks"][0]["step"]);
+    CHECK(hand["badge"] == 10);
+    CHECK_THAT(hand["token_tip"].get<std::string>(),
+               ContainsSubstring("Step 12") && ContainsSubstring("Note 1: the names"));
+    // Right and wrong of the tokens that were drawn.
+    const size_t hit = recording->signal_id("top1_hit").value();
+    int64_t yes = 0, no = 0;
+    for (int64_t t = 1; t <= recording->steps(); ++t)
+        if (const float value = recording->signal(t, hit); std::isfinite(value)) ++(value >= 0.5F ? yes : no);
+    CHECK(hand["verdicts"] == json{yes, no});
+    CHECK(hand["curves_more"] == 1);
 }
 
 } // namespace report_test

@@ -8,6 +8,7 @@
 #include "engine/text/digest.h"
 #include "ui/figure/figure_file.h"
 #include "ui/report/run_data.h"
+#include "ui/scene/runs/run_set.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -70,7 +71,7 @@ json figures_of(const ReportRun& run, const std::filesystem::path& assets, const
     request.runs.push_back({run.recording, run.label.name, run.label.colour});
     request.landscape = run.landscape;
     FigureSize size;
-    size.width = 150 * points_per_mm;
+    size.width = 110 * points_per_mm; // two of them side by side on a page, with words that can be read
     for (const auto& [panel, title] : {std::pair{"landscape", "What a refresh at each step is worth"},
                                        std::pair{"frontier", "Loss against refreshes"}}) {
         request.panel = panel;
@@ -125,6 +126,8 @@ std::string report_html(const Report& report, const std::filesystem::path& asset
         json data = run_data(run, report.trace, colours);
         data["figures"] = figures_of(run, assets, fonts);
         data["no_landscape"] = run.no_landscape;
+        const Recording& first = *report.runs.front().recording;
+        data["changed"] = what_changed(*run.recording, run.recording.get() == &first ? nullptr : &first);
         runs.push_back(std::move(data));
     }
     std::string title = runs.front()["models"];

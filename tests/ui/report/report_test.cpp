@@ -279,6 +279,7 @@ TEST_CASE("a branch says what it shares, and shows the notes of its parent", "[r
     CHECK(two["parent"] == parent->info().id);
     CHECK(two["fork_step"] == 20);
     CHECK(two["steps"] == 30);
+    CHECK(one["changed"] == "policy entropy");
     CHECK(one["notes"][0]["last"] == 28);
     CHECK(one["notes"][0]["run"].is_null());
     CHECK(two["notes"][0]["last"] == 20); // the part that it shares
