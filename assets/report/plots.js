@@ -95,8 +95,7 @@
 
     report.plotsSection = (view) => {
         const run = view.run;
-        const shown = new Set(run.signals.filter((signal) => signal.plotted).map((signal) => signal.name));
-        if (!shown.size && run.signals.length) shown.add(run.signals[0].name);
+        const shown = view.plotted;
         const stack = make("div", {
             class: "plots", tabindex: "0", role: "group",
             "aria-label": "Plots of signals over steps. Arrows move the kept step, plus and minus zoom, zero shows the whole run.",
@@ -176,7 +175,7 @@
             }
             if (event.pointerType === "touch" || run.steps === 0) return;
             markHover(last);
-            report.showTip(report.stepCard(run, last), event.clientX, event.clientY);
+            report.showTip(report.stepCard(run, last, { names: shown, candidates: false }), event.clientX, event.clientY);
         });
         stack.addEventListener("pointerup", (event) => {
             if (!begun) return;

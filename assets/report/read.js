@@ -63,6 +63,8 @@ report.View = class {
         this.step = null; // 0: the prefill
         this.first = 1;
         this.last = Math.max(run.steps, 1);
+        this.plotted = new Set(run.signals.filter((signal) => signal.plotted).map((signal) => signal.name));
+        if (!this.plotted.size && run.signals.length) this.plotted.add(run.signals[0].name);
         this.listeners = [];
     }
     listen(listener) {

@@ -1,6 +1,6 @@
 "use strict";
-// What is known of one step: token read and chosen, signals, candidates, what happened there. The tooltip and the card beside the text
-// show the same.
+// What is known of one step: token read and chosen, signals, candidates, what happened there. The card beside the text has all of it,
+// the tooltip what is looked at.
 (() => {
     const { make } = report;
 
@@ -19,9 +19,10 @@
         return step === 0 ? `Prefill${chose}` : `Step ${step}: read ${label(run, ids[step - 1])}${chose}`;
     }
 
-    function signalRows(run, step, token) {
+    function signalRows(run, step, token, names) {
         const rows = [];
         for (const signal of run.signals) {
+            if (names && !names.has(signal.name)) continue;
             const value = report.valueAt(signal, step, token);
             if (value === null) continue;
             const words = signal.verdicts && report.finite(value)
@@ -63,10 +64,14 @@
         return lines;
     }
 
-    /** @param token  y_token is looked at: 1 and up; null: the step */
-    report.stepCard = (run, step, token = null) =>
+    /**
+     * @param token       y_token is looked at: 1 and up; null: the step
+     * @param names       of the signals that are told; null: all
+     * @param candidates  with those of the next token
+     */
+    report.stepCard = (run, step, { token = null, names = null, candidates = true } = {}) =>
         make("div", {}, make("h3", {}, title(run, step)), ...happened(run, step),
-            make("div", { class: "card-columns" }, candidateRows(run, step), signalRows(run, step, token)));
+            make("div", { class: "card-columns" }, candidates ? candidateRows(run, step) : null, signalRows(run, step, token, names)));
 
     // One tooltip for the page.
     const tip = make("div", { id: "tip", role: "tooltip", hidden: true });

@@ -110,7 +110,10 @@
         text.addEventListener("pointermove", (event) => {
             const step = stepOf(event);
             if (step === null || event.pointerType === "touch") report.hideTip();
-            else report.showTip(report.stepCard(run, step, step + 1), event.clientX, event.clientY);
+            else {
+                const names = new Set([...view.plotted, run.signals[Number(pick.value)]?.name]);
+                report.showTip(report.stepCard(run, step, { token: step + 1, names }), event.clientX, event.clientY);
+            }
         });
         text.addEventListener("pointerleave", report.hideTip);
         text.addEventListener("click", (event) => {

@@ -108,19 +108,16 @@ public:
         file("--policy", "policy.json", json_text(policy_to_json(m_wanted.policy), 1) + "\n");
     }
 
+    /// Cache policies by name; settings() says which of their values are others than the method's own.
     void caches() {
-        const auto cache = [&](std::string_view owner, CachePolicyConfig RunConfig::*field) {
-            const CachePolicyConfig& wanted = m_wanted.*field;
-            if (wanted.is_full()) return;
-            const std::string name = fmt::format("--{}-cache", owner);
-            if (wanted == cache_policy_defaults(wanted.policy, name))
-                option(name, wanted.policy);
-            else
-                file(name, fmt::format("{}-cache.json", owner), json_text(to_json(wanted), 1) + "\n");
-            m_config.*field = wanted;
+        const auto cache = [&](std::string_view option_name, CachePolicyConfig RunConfig::*field) {
+            const std::string& policy = (m_wanted.*field).policy;
+            if ((m_wanted.*field).is_full()) return;
+            option(option_name, policy);
+            m_config.*field = cache_policy_defaults(policy, std::string(option_name));
         };
-        cache("student", &RunConfig::student_cache);
-        cache("teacher", &RunConfig::teacher_cache);
+        cache("--student-cache", &RunConfig::student_cache);
+        cache("--teacher-cache", &RunConfig::teacher_cache);
     }
 
     /// Twice, as one parameter may move another: burst.every sets the window too.

@@ -14,12 +14,12 @@ struct RunCommand {
         friend bool operator==(const File&, const File&) = default;
     };
     std::string line;        ///< for a POSIX shell: "refreshlab run --prompt 'Once' --max-tokens 40"
-    std::vector<File> files; ///< in the folder where it is called: policy.json, commands.json, given.txt, ...
+    std::vector<File> files; ///< in the folder where it is called: policy.json, commands.json, given.txt
     std::string lacks;       ///< what a command line cannot say of this run, a sentence; empty: nothing
 };
 
-/// The settings of the run as options of `run`: those that differ from its defaults. Policies that no preset and --set make, and the
-/// log of commands, become files. Options and files are read back here, and what they do not give again is told in `lacks`. The pair that
+/// The settings of the run as options of `run`: those that differ from its defaults. A policy that no preset and --set make, a given
+/// text and the log of commands become files. Options and files are read back here, and what they do not give again is told in `lacks`. The pair that
 /// comes with the program is not named: another machine has it elsewhere.
 [[nodiscard]] RunCommand run_command(const Recording& recording);
 

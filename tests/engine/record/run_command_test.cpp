@@ -109,25 +109,45 @@ TEST_CASE("a cache policy, a given text and the log of commands become options a
           "[record][again]") {
     RunConfig config = plain_config();
     config.student_cache = cache_policy_defaults("h2o", "a test");
-    CHECK_THAT(command_of(config).line, ContainsSubstring("--student-cache h2o"));
-    config.student_cache.values.begin()->second += 1;
+    CHECK(command_of(config).line == "refreshlab run --prompt Once --student-cache h2o");
+    set_parameter(config, "student_cache.budget", "77");
     config.given_text = "a text\n";
     Recording recording = recording_of(config);
     recording.add_command({.step = 1, .json = to_json(Command(command::RefreshNow{})).dump()});
     recording.add_command(
         {.step = 1, .json = to_json(Command(command::RequestAttention{.position = 1})).dump()});
     const RunCommand command = run_command(recording);
-    CHECK(command.line ==
-          "refreshlab run --prompt Once --given-file given.txt --student-cache student-cache.json "
-          "--commands commands.json");
-    REQUIRE(command.files.size() == 3);
+    CHECK(command.line == "refreshlab run --prompt Once --given-file given.txt --student-cache h2o --set "
+                          "student_cache.budget=77 "
+                          "--commands commands.json");
+    REQUIRE(command.files.size() == 2);
     CHECK(command.files[0] == RunCommand::File{"given.txt", "a text\n"});
-    CHECK(cache_policy_from_json(parse_json(command.files[1].text, "the file"), "the file") ==
-          config.student_cache);
-    const auto log = parse_json(command.files[2].text, "the file");
+    const auto log = parse_json(command.files[1].text, "the file");
     REQUIRE(log.size() == 1); // a look at attention changes no token
     CHECK(log[0] == nlohmann::json{{"step", 1}, {"command", {{"command", "refresh_now"}}}});
     CHECK(command.lacks.empty());
+}
+
+TEST_CASE("every cache policy is said, with any of its values", "[record][again]") {
+    for (const CacheMethod& method : cache_methods()) {
+        const CachePolicyConfig defaults = cache_policy_defaults(method.name, "a test");
+        if (defaults.is_full()) continue;
+        for (const CacheParameter& parameter : method.parameters) {
+            CAPTURE(method.name, parameter.key);
+            RunConfig config = plain_config();
+            config.mode = Mode::teacher;
+            config.teacher_cache = defaults;
+            double& value = config.teacher_cache.values.find(parameter.key)->second;
+            value = value == parameter.max ? parameter.min : parameter.max;
+            const RunCommand command = command_of(config);
+            CAPTURE(command.line);
+            CHECK(command.files.empty());
+            CHECK(command.lacks.empty());
+            CHECK_THAT(command.line,
+                       ContainsSubstring("--teacher-cache " + std::string(method.name)) &&
+                           ContainsSubstring("--set teacher_cache." + std::string(parameter.key) + "="));
+        }
+    }
 }
 
 TEST_CASE("a command that cannot say all of a run admits it", "[record][again]") {
