@@ -111,7 +111,9 @@
             const hover = svg("path", { class: "hover" }), kept = svg("path", { class: "kept" });
             const drag = svg("rect", { class: "drag", y: 0, height, width: 0 });
             cursors.push({ hover, kept, drag, height });
-            return svg("svg", { class: className, viewBox: `0 0 ${whole} ${height}`, "aria-hidden": "true" }, ...parts, drag, kept, hover);
+            const lines = [drag, kept, hover]; // over curves, behind letters
+            return svg("svg", { class: className, viewBox: `0 0 ${whole} ${height}`, "aria-hidden": "true" },
+                ...(className === "lanes" ? [...lines, ...parts] : [...parts, ...lines]));
         }
         function line(path, t, height) {
             path.setAttribute("d", t !== null && t >= view.first && t <= view.last ? `M${x(t)},0V${height}` : "");

@@ -2,6 +2,7 @@
 #include "ui/report/run_data.h"
 
 #include "engine/base/json_text.h"
+#include "engine/base/shell_word.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/control/parameters.h"
 #include "engine/record/export/export.h"
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace refreshlab::ui {
 
@@ -129,7 +131,8 @@ json again_of(const Recording& recording, const std::string& trace) {
     return {{"line", command.line},
             {"files", std::move(files)},
             {"lacks", command.lacks},
-            {"replay", fmt::format("refreshlab run --replay {} --run {}", trace, recording.info().id)}};
+            {"replay",
+             fmt::format("refreshlab run --replay {} --run {}", shell_word(trace), recording.info().id)}};
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
 #include "engine/base/model_path.h"
+#include "engine/base/shell_word.h"
 #include "engine/control/parameters.h"
 #include "engine/record/recording/recording.h"
 
@@ -10,26 +11,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <string_view>
 
 namespace refreshlab {
 
 namespace {
-
-/// One word of a POSIX shell.
-std::string shell_word(std::string_view text) {
-    const bool plain = !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
-        return std::isalnum(c) != 0 ||
-               std::string_view("-_=.,:/+@%").find(static_cast<char>(c)) != std::string_view::npos;
-    });
-    if (plain) return std::string(text);
-    std::string word = "'";
-    for (const char c : text)
-        word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return word + "'";
-}
 
 /// A model in the folder of assets, wherever that lies.
 bool comes_along(const std::string& model, const std::string& bundled) {

@@ -213,6 +213,7 @@ TEST_CASE("nothing that stands in a trace is read as markup or script", "[report
     CHECK(run["notes"][0]["text"] == evil);
     CHECK(run["text"]["pieces"][0] == std::string(EvilTokens().token_bytes(0)));
     CHECK(page["data"]["trace"] == evil + ".rlt");
+    CHECK_THAT(run["again"]["replay"].get<std::string>(), ContainsSubstring("--replay '</script>"));
     CHECK(page["data"]["command_line"] == evil);
     CHECK_THAT(page["plain"].get<std::string>(), ContainsSubstring(evil));
     CHECK_THAT(page["title"].get<std::string>(), ContainsSubstring(evil + ".rlt"));
