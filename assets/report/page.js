@@ -129,12 +129,15 @@
         make("footer", {}, make("p", {}, `Made by RefreshLab ${data.version}: `, make("code", {}, data.command_line))));
     for (const draw of report.later) draw();
 
-    // A link to a step: #run1-step42.
-    const link = /^#run(\d+)-step(\d+)$/.exec(location.hash);
-    if (link && views[link[1] - 1]) {
-        views[link[1] - 1].select(Number(link[2]), { show: true });
+    /** A link to a step: #run1-step42. */
+    function follow() {
+        const link = /^#run(\d+)-step(\d+)$/.exec(location.hash), view = link && views[link[1] - 1];
+        if (!view || view.step === Number(link[2])) return;
+        view.select(Number(link[2]), { show: true });
         sections[link[1] - 1].querySelector(".text-section").scrollIntoView();
     }
+    window.addEventListener("hashchange", follow);
+    follow();
 
     // What was drawn, for who checks the page from outside.
     const count = (selector) => document.querySelectorAll(selector).length;

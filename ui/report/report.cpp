@@ -140,8 +140,8 @@ std::string report_html(const Report& report, const std::filesystem::path& asset
     std::string script;
     for (const char* file : scripts)
         script += read_file(folder / file, 1 << 20);
-    // Scripts and styles without this word do not run: a second wall behind the escaping. Who writes a trace cannot know the digest of
-    // the page that will hold it.
+    // Scripts and styles without this word do not run: a second wall behind the escaping. Who writes a trace would have to foretell the
+    // digest of the page that will hold it.
     Digest digest;
     digest.add(data);
     digest.add(script);

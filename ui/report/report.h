@@ -34,7 +34,7 @@ struct Report {
 /// The same runs give the same bytes.
 /// Nothing is thinned: every value that was measured per step is in it, as the shortest number that reads back. Layers of layered
 /// signals (the page has their mean), attention and cache events are not.
-/// Size: about 0.2 kB a step for each 20 signals and 8 candidates, 0.1 MB a landscape.
+/// Size: about 0.4 kB a step with 20 signals and 8 candidates, 0.1 MB a landscape.
 /// Throws Error{bad_input, failure}: assets that are missing or cannot be read.
 /// \param assets  report/, themes/, figures/ and fonts/ of it are read
 [[nodiscard]] std::string report_html(const Report& report, const std::filesystem::path& assets);

@@ -34,8 +34,9 @@ public:
         m_config.max_tokens = 256; // as `run` begins
     }
 
+    /// A value that looks like an option is tied to its own.
     void option(std::string_view name, std::string_view value) {
-        m_words += fmt::format(" {} {}", name, shell_word(value));
+        m_words += fmt::format(" {}{}{}", name, value.starts_with('-') ? '=' : ' ', shell_word(value));
     }
     void file(std::string_view option_name, std::string name, std::string text) {
         option(option_name, name);

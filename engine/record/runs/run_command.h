@@ -18,9 +18,9 @@ struct RunCommand {
     std::string lacks;       ///< what a command line cannot say of this run, a sentence; empty: nothing
 };
 
-/// The settings of the run as options of `run`: those that differ from its defaults. A policy that no preset and --set make, a given
-/// text and the log of commands become files. Options and files are read back here, and what they do not give again is told in `lacks`. The pair that
-/// comes with the program is not named: another machine has it elsewhere.
+/// The settings of the run as options of `run`: those that differ from its defaults. A policy that no preset and --set make, a given text
+/// and the log of commands become files. What the options do not give again is told in `lacks`. The pair that comes with the program is
+/// not named: another machine has it elsewhere.
 [[nodiscard]] RunCommand run_command(const Recording& recording);
 
 } // namespace refreshlab

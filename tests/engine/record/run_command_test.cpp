@@ -42,6 +42,9 @@ RunCommand command_of(const RunConfig& config) {
 TEST_CASE("a run without options has a command without options", "[record][again]") {
     const RunCommand command = command_of(plain_config());
     CHECK(command.line == "refreshlab run --prompt Once");
+    RunConfig dash = plain_config();
+    dash.prompt = "--seed 4";
+    CHECK(command_of(dash).line == "refreshlab run --prompt='--seed 4'");
     CHECK(command.files.empty());
     CHECK(command.lacks.empty());
 }
