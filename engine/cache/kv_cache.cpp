@@ -472,9 +472,9 @@ int64_t KvCache::journal_bytes() const {
     return m_impl->journal.bytes();
 }
 
-std::unique_ptr<KvCache> KvCache::clone() const {
-    auto copy = std::make_unique<KvCache>(num_layers(), num_kv_heads(), capacity(), head_dim(), dtype(),
-                                          device(), layout(), m_impl->dense.work());
+std::unique_ptr<KvCache> KvCache::clone(int64_t room) const {
+    auto copy = std::make_unique<KvCache>(num_layers(), num_kv_heads(), capacity() + room, head_dim(),
+                                          dtype(), device(), layout(), m_impl->dense.work());
     if (m_impl->pooled()) {
         m_impl->pools.settle();
         copy->m_impl->pools = m_impl->pools.clone();

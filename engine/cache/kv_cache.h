@@ -177,8 +177,8 @@ public:
     };
 
     /// A deep copy, journal included, without the listener. Cost: bytes_reserved() of memory, bytes_used() copied. Journal entries
-    /// never change once written, so the copies share them.
-    [[nodiscard]] std::unique_ptr<KvCache> clone() const;
+    /// never change once written, so the copies share them. \param room  so many positions more than this cache has room for
+    [[nodiscard]] std::unique_ptr<KvCache> clone(int64_t room = 0) const;
 
 private:
     struct Impl;

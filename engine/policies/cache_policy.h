@@ -39,6 +39,8 @@ struct PolicyNeeds {
         true; ///< evicts, merges or rewrites entries; false: every entry stays (interface Select alone)
     int64_t prompt_rows = 0;  ///< attention rows of the last so many prompt queries
     bool prompt_sums = false; ///< attention that each key received from all prompt queries
+    bool output_norms =
+        false; ///< how large a value is behind the output projection of each query head; of the prompt
     int64_t prompt_queries =
         0; ///< the last so many queries of the prompt, before RoPE where raw_queries is set
     /// Tokens of the prompt see the newest so many entries, their own included; 0: all of them. Not where another model reads the prompt.
@@ -49,6 +51,9 @@ struct PolicyNeeds {
     bool rotated_query = false; ///< each step: its queries after RoPE, whatever raw_queries says
     bool future =
         false; ///< attention that a given text will pay, in a run that keeps everything (policy oracle)
+    /// So many tokens behind the prompt (its last ones again, in turns) are read in a pass of their own by the model that decodes, and shown
+    /// as a future is; their entries are dropped
+    int64_t pseudo_tokens = 0;
     bool encodes = false; ///< stores entries in a shorter form: CacheEditor::encode()
     /// What before_attention() chooses may be evicted: it is computed again from its token (interface Backing). Then what is evicted
     /// is a prefix of the sequence, the same in all layers and KV heads                                       (asserted)
@@ -61,9 +66,13 @@ struct PromptView {
     Cube rows;    ///< [prompt_rows, heads, length]: the last row is that of the last token
     Cube sums;    ///< [1, heads, length]
     Cube queries; ///< [prompt_queries, heads, head_dim]
+    /// [1, heads, length]: ||V_j Wo_q||_1, V_j the value that query head q reads at j, Wo_q its rows of the output projection, of the
+    /// model that reads the prompt
+    Cube output_norms;
 };
 
-/// What the tokens of a given text will attend to, as one layer saw it in a pass over prompt and text in which nothing was evicted.
+/// What tokens behind the prompt attend to, those of a given text or pseudo tokens, as one layer saw it in a pass over prompt and text in
+/// which nothing was evicted.
 struct FutureView {
     int64_t layer = 0;
     int64_t first_pos = 0; ///< of the rows; ascending from call to call of a layer

@@ -77,6 +77,8 @@ struct LayerView {
     at::Tensor q;     ///< [query rows, heads, head_dim], after RoPE: the last ones of `positions`
     at::Tensor raw_q; ///< the same before RoPE; undefined unless asked for
     at::Tensor k, v;  ///< [rows, kv_heads, head_dim]; k after RoPE; undefined where only queries run
+    at::Tensor
+        output; ///< the layer's output projection, [held hidden width, heads * head_dim], maybe in blocks; undefined in steps
 
     bool left_out =
         false; ///< a derived student's skipped attention: no q, no attention; nothing is read here

@@ -207,6 +207,7 @@ private:
         view.positions = std::span(m_batch.positions).first(static_cast<size_t>(m_batch.shown));
         view.residual = m_x.narrow(0, 0, m_batch.shown);
         view.input = h.narrow(0, 0, m_batch.shown);
+        view.output = m_weights.layers[static_cast<size_t>(layer)].o;
         return view;
     }
 

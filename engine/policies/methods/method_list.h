@@ -17,6 +17,9 @@ CacheMethod snapkv();
 CacheMethod pyramidkv();
 CacheMethod adakv();
 CacheMethod cake();
+CacheMethod defensivekv();
+CacheMethod layer_defensivekv();
+CacheMethod dapq();
 CacheMethod quest();
 CacheMethod lazy_eviction();
 CacheMethod refreshkv();
@@ -27,11 +30,34 @@ CacheMethod think();
 CacheMethod kivi();
 CacheMethod mikv();
 CacheMethod turbo_quant();
+CacheMethod arkv();
 CacheMethod kv_direct();
 
-inline constexpr CacheMethod (*all[])() = {
-    full,      sliding_window, streaming_llm, random, oracle,        h2o,       tova, snapkv,
-    pyramidkv, adakv,          cake,          quest,  lazy_eviction, refreshkv, cam,  d2o,
-    kv_merger, think,          kivi,          mikv,   turbo_quant,   kv_direct};
+inline constexpr CacheMethod (*all[])() = {full,
+                                           sliding_window,
+                                           streaming_llm,
+                                           random,
+                                           oracle,
+                                           h2o,
+                                           tova,
+                                           snapkv,
+                                           pyramidkv,
+                                           adakv,
+                                           cake,
+                                           defensivekv,
+                                           layer_defensivekv,
+                                           dapq,
+                                           quest,
+                                           lazy_eviction,
+                                           refreshkv,
+                                           cam,
+                                           d2o,
+                                           kv_merger,
+                                           think,
+                                           kivi,
+                                           mikv,
+                                           turbo_quant,
+                                           arkv,
+                                           kv_direct};
 
 } // namespace refreshlab::cache_method_list

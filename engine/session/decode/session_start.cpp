@@ -163,7 +163,7 @@ void DecodeSession::Impl::start_cache_policy() {
     // The tokens of a given text that will be fed: the last one is recorded alone.
     const auto fed =
         std::clamp<int64_t>(std::min(limit() - 1, capacity - prompt_length()), 0, std::ssize(text.given));
-    cache_policy->foresee(decoder().forward(), decoder_cache(),
+    cache_policy->foresee(decoder().forward(), decoder_cache(), prompt(),
                           std::span(text.given).first(static_cast<size_t>(fed)));
     if (cache_policy->needs().recomputes) {
         backing = std::make_unique<RecomputedEntries>(

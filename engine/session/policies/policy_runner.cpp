@@ -8,6 +8,7 @@
 #include "engine/model/model_config.h"
 #include "engine/record/recording/cache_state.h"
 #include "engine/session/policies/backing.h"
+#include "engine/session/policies/output_norms.h"
 #include "engine/signals/registry.h"
 
 #include <ATen/ops/cat.h>
@@ -119,7 +120,8 @@ PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& m
             sums = at::zeros({reader.num_heads, prompt_length},
                              at::TensorOptions().dtype(at::kFloat).device(device));
     }
-    const bool looks = m_needs.prompt_rows > 0 || m_needs.prompt_sums || m_needs.prompt_queries > 0;
+    const bool looks =
+        m_needs.prompt_rows > 0 || m_needs.prompt_sums || m_needs.prompt_queries > 0 || m_needs.output_norms;
     if (looks && reader.num_heads != model.num_heads) {
         throw Error(
             "starting a run", fmt::format("cache policy {}", config.policy),
@@ -141,10 +143,18 @@ CacheLayout PolicyRunner::layout() const {
     return m_needs.encodes ? CacheLayout::coded : CacheLayout::pooled;
 }
 
-void PolicyRunner::foresee(const Forward& forward, const KvCache& cache, std::span<const int32_t> tokens) {
+void PolicyRunner::foresee(const Forward& forward, const KvCache& cache, std::span<const int32_t> prompt,
+                           std::span<const int32_t> given) {
     RL_ASSERT(m_prompt != nullptr && cache.length() == m_context.prompt_length);
-    if (!m_needs.future || tokens.empty()) return;
-    const std::unique_ptr<KvCache> copy = cache.clone();
+    RL_ASSERT(std::ssize(prompt) == m_context.prompt_length);
+    std::vector<int32_t> tokens;
+    if (m_needs.future) tokens.assign(given.begin(), given.end());
+    const auto again = prompt.last(static_cast<size_t>(std::min(m_needs.pseudo_tokens, std::ssize(prompt))));
+    for (size_t i = 0; i < static_cast<size_t>(m_needs.pseudo_tokens); ++i)
+        tokens.push_back(again[i % again.size()]);
+    if (tokens.empty()) return;
+    const std::unique_ptr<KvCache> copy =
+        cache.clone(std::max<int64_t>(m_context.prompt_length + std::ssize(tokens) - cache.capacity(), 0));
     Foresight foresight(*m_policy, m_context.prompt_length);
     LayerHooks* const hooks[] = {&foresight};
     StepInputs in;
@@ -341,7 +351,11 @@ void PolicyRunner::gather(const LayerView& view) {
     PromptView prompt;
     prompt.layer = view.layer;
     prompt.length = length;
-    at::Tensor rows, sums, queries;
+    at::Tensor rows, sums, queries, norms;
+    if (m_needs.output_norms) {
+        norms = output_norms(*view.cache, view.layer, length, view.output, m_context.heads);
+        prompt.output_norms = {norms.const_data_ptr<float>(), 1, m_context.heads, length};
+    }
     if (m_needs.prompt_rows > 0) {
         at::Tensor all = at::zeros({m_needs.prompt_rows, m_context.heads, length});
         int64_t first = 0;

@@ -39,9 +39,12 @@ public:
     /// How the cache must be laid out.
     [[nodiscard]] CacheLayout layout() const;
 
-    /// Shows the policy what a given text will attend to, where it asks for that: a pass of its own over a copy of `cache`, which
-    /// holds the whole prompt. \param tokens  that the run will feed after the prompt
-    void foresee(const Forward& forward, const KvCache& cache, std::span<const int32_t> tokens);
+    /// Shows the policy what tokens behind the prompt attend to, those of a given text or pseudo tokens, where it asks for them: a pass of
+    /// its own over a copy of `cache`, which holds the whole prompt.
+    /// \param forward  of the model that decodes
+    /// \param given    that the run will feed after the prompt, where it has a given text
+    void foresee(const Forward& forward, const KvCache& cache, std::span<const int32_t> prompt,
+                 std::span<const int32_t> given);
     /// Where entries come from that the policy reads and the cache does not hold. Outlives this.
     void set_backing(Backing& backing) { m_backing = &backing; }
 

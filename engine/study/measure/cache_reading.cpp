@@ -72,7 +72,7 @@ private:
                                               runner != nullptr ? runner->layout() : CacheLayout::dense);
         cache->adopt_prefix(*m_cache, m_prompt);
         if (runner != nullptr) {
-            runner->foresee(m_model.forward(), *m_cache,
+            runner->foresee(m_model.forward(), *m_cache, m_tokens.first(static_cast<size_t>(m_prompt)),
                             m_tokens.subspan(static_cast<size_t>(m_prompt), static_cast<size_t>(steps())));
             runner->finish_prompt(*cache);
         }

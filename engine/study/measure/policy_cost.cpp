@@ -110,7 +110,7 @@ private:
     PolicyCostRow row_of(const std::string& policy, PolicyRunner& runner) {
         const auto cache = m_model.make_cache(capacity(), runner.layout());
         cache->adopt_prefix(*m_cache, m_entries);
-        runner.foresee(m_model.forward(), *m_cache,
+        runner.foresee(m_model.forward(), *m_cache, std::span(m_tokens).first(static_cast<size_t>(m_entries)),
                        std::span(m_tokens).last(static_cast<size_t>(steps() - 1)));
         std::unique_ptr<Backing> backing;
         if (runner.needs().recomputes) {

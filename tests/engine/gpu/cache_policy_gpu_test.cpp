@@ -26,11 +26,25 @@ constexpr int64_t layers = 2, kv_heads = 2;
 
 /// Those whose steps are one graph through lists; `full` is one over a dense cache; the others look at a layer's queries, decode blocks,
 /// or bring entries while a layer reads, and go layer by layer through ATen.
-const std::vector<std::string_view> listed{"sliding_window", "streaming_llm", "random",    "oracle", "h2o",
-                                           "tova",           "snapkv",        "pyramidkv", "adakv",  "cake",
-                                           "lazy_eviction",  "kv_merger",     "cam",       "d2o"};
-const std::vector<std::string_view> layer_by_layer{"quest", "refreshkv", "think",      "kivi",
-                                                   "mikv",  "kv_direct", "turbo_quant"};
+const std::vector<std::string_view> listed{"sliding_window",
+                                           "streaming_llm",
+                                           "random",
+                                           "oracle",
+                                           "h2o",
+                                           "tova",
+                                           "snapkv",
+                                           "pyramidkv",
+                                           "adakv",
+                                           "cake",
+                                           "lazy_eviction",
+                                           "kv_merger",
+                                           "cam",
+                                           "d2o",
+                                           "defensivekv",
+                                           "layer_defensivekv",
+                                           "dapq"};
+const std::vector<std::string_view> layer_by_layer{"quest", "refreshkv", "think",       "kivi",
+                                                   "mikv",  "kv_direct", "turbo_quant", "arkv"};
 
 std::shared_ptr<const ModelPair> pair_of(bool on_host_machine) {
     TinyShape shape;
@@ -59,6 +73,10 @@ CachePolicyConfig small(std::string_view name) {
     set("check_every", 3);
     set("spread", 4);
     set("residual", 32);
+    if (policy.policy == "arkv") // layers of a random model are much alike
+        for (const char* tau : {"tau1", "tau2", "tau3"})
+            set(tau, 0.05);
+    set("pseudo_tokens", 6);
     return policy;
 }
 

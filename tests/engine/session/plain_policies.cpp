@@ -149,6 +149,201 @@ private:
     std::map<std::pair<int64_t, int64_t>, PositionSet> m_kept;
 };
 
+/// What stays of a prompt, and everything behind it.
+class PlainOnce : public PlainPolicy {
+public:
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        if (m_kept.empty()) choose();
+        return held(view.layer, kv_head, view.n());
+    }
+    void after(const PlainLayer&) override {}
+    PositionSet held(int64_t layer, int64_t kv_head, int64_t n) const override {
+        PositionSet all = m_kept.at({layer, kv_head});
+        for (int64_t p = m_length; p < n; ++p)
+            all.insert(p);
+        return all;
+    }
+
+protected:
+    /// Fills m_kept, once all layers have read the prompt.
+    virtual void choose() = 0;
+    int64_t m_length = 0;
+    std::map<std::pair<int64_t, int64_t>, PositionSet> m_kept;
+};
+
+class PlainDefensive final : public PlainOnce {
+public:
+    PlainDefensive(int64_t budget, int64_t window, bool all_layers)
+        : m_budget(budget)
+        , m_window(window)
+        , m_all_layers(all_layers) {}
+
+    void prompt(const PlainLayer& view) override {
+        m_length = view.n();
+        const int64_t columns = m_length - m_window, group = view.group();
+        const at::Tensor rows = view.probabilities.slice(1, columns); // [heads, w, n]
+        const at::Tensor seen = rows.slice(2, 0, columns);
+        const at::Tensor wide = at::avg_pool1d(seen, 5, 1, 2);
+        const at::Tensor scaled = wide / wide.sum(-1, true) * seen.sum(-1, true);
+        const at::Tensor most = scaled.reshape({view.kv_heads, group * m_window, columns}).amax(1);
+        const at::Tensor risk = at::maximum(most, most.mean(-1, true));
+        std::vector<at::Tensor> norms; // of each query head
+        for (int64_t h = 0; h < view.heads; ++h)
+            norms.push_back(at::matmul(view.v.slice(0, 0, columns).select(1, h / group),
+                                       view.output.narrow(1, h * view.v.size(2), view.v.size(2)).t())
+                                .abs()
+                                .sum(-1));
+        const at::Tensor sizes = at::stack(norms).view({view.kv_heads, group, columns}).mean(1);
+        at::Tensor scores = risk * sizes / sizes.sum(0, true);
+        const double least = 0.9 - number(rows.slice(2, columns).sum(-1).mean());
+        const at::Tensor mean = seen.reshape({view.kv_heads, group * m_window, columns}).mean(1);
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            const auto [sorted, order] = (mean[head] / mean[head].sum()).sort(0, true);
+            const at::Tensor running = sorted.cumsum(0);
+            for (int64_t i = 0; i < std::min(columns, m_budget - m_window); ++i) {
+                compared(std::abs(number(running[i]) - least));
+                if (number(running[i]) >= least) break;
+                scores[head][order[i].item<int64_t>()] = 1e6;
+            }
+        }
+        m_scores.push_back(scores);
+    }
+
+private:
+    void choose() override {
+        const int64_t columns = m_length - m_window, kv_heads = m_scores[0].size(0),
+                      layers = std::ssize(m_scores);
+        const int64_t at_once = m_all_layers ? layers : 1;
+        for (int64_t first = 0; first < layers; first += at_once) {
+            std::vector<at::Tensor> some(m_scores.begin() + first, m_scores.begin() + first + at_once);
+            const at::Tensor all = at::cat(some).flatten();
+            const auto [values, order] = all.sort(/*stable=*/true, 0, true);
+            const int64_t total = at_once * kv_heads * (m_budget - m_window);
+            if (total < all.size(0)) compared(number(values[total - 1] - values[total]));
+            for (int64_t head = 0; head < at_once * kv_heads; ++head) {
+                PositionSet& kept = m_kept[{first + head / kv_heads, head % kv_heads}];
+                for (int64_t p = columns; p < m_length; ++p)
+                    kept.insert(p);
+            }
+            for (int64_t i = 0; i < total; ++i) {
+                const auto place = order[i].item<int64_t>();
+                m_kept[{first + place / columns / kv_heads, place / columns % kv_heads}].insert(place %
+                                                                                                columns);
+            }
+        }
+    }
+
+    int64_t m_budget, m_window;
+    bool m_all_layers;
+    std::vector<at::Tensor> m_scores; ///< of each layer, [kv_heads, columns]
+};
+
+class PlainArkv final : public PlainPolicy {
+public:
+    PlainArkv(int64_t budget, int64_t window)
+        : m_budget(budget)
+        , m_window(window) {}
+
+    void prompt(const PlainLayer& view) override {
+        const int64_t columns = view.n() - m_window;
+        const at::Tensor rows = view.probabilities.slice(1, columns).slice(2, 0, columns);
+        const at::Tensor wide =
+            at::avg_pool1d(rows.mean(1) + 264 * rows.var(at::IntArrayRef{1}, true), 5, 1, 2);
+        const at::Tensor scores = wide.view({view.kv_heads, view.group(), columns}).mean(1);
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            PositionSet& held = m_held[{view.layer, head}] = all_of(view.n());
+            thin(held, scores[head], m_budget - m_window);
+        }
+    }
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        PositionSet all = m_held.at({view.layer, kv_head});
+        all.insert(view.n() - 1);
+        return all;
+    }
+    void after(const PlainLayer& view) override {
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            PositionSet& held = m_held[{view.layer, head}];
+            held.insert(view.n() - 1);
+            const int64_t past = std::ssize(held) - m_window;
+            if (past + m_window <= m_budget) continue;
+            const std::vector<int64_t> positions(held.begin(), held.end());
+            const at::Tensor row = view.probabilities.narrow(0, head * view.group(), view.group())
+                                       .select(1, view.n() - 1)
+                                       .mean(0)
+                                       .index_select(0, at::tensor(positions, at::kLong).slice(0, 0, past));
+            thin(held, at::avg_pool1d(row.view({1, 1, past}), 5, 1, 2).view({past}), 3 * past / 4);
+        }
+    }
+    PositionSet held(int64_t layer, int64_t kv_head, int64_t) const override {
+        return m_held.at({layer, kv_head});
+    }
+
+private:
+    /// \param scores  of the first entries that are held
+    void thin(PositionSet& held, const at::Tensor& scores, int64_t count) {
+        const std::vector<int64_t> positions(held.begin(), held.end());
+        const auto [values, order] = scores.sort(0, true);
+        compared(number(values[count - 1] - values[count]));
+        for (int64_t i = count; i < scores.size(0); ++i)
+            held.erase(positions[static_cast<size_t>(order[i].item<int64_t>())]);
+    }
+
+    int64_t m_budget, m_window;
+    std::map<std::pair<int64_t, int64_t>, PositionSet> m_held;
+};
+
+/// The last rows of a whole text, of each layer.
+class LastRows final : public PlainPolicy {
+public:
+    void prompt(const PlainLayer& view) override { rows.push_back(view.probabilities); }
+    PositionSet attended(const PlainLayer&, int64_t, int64_t) override { return {}; }
+    void after(const PlainLayer&) override {}
+    PositionSet held(int64_t, int64_t, int64_t) const override { return {}; }
+    std::vector<at::Tensor> rows;
+};
+
+class PlainDapQ final : public PlainOnce {
+public:
+    PlainDapQ(int64_t budget, int64_t pseudo_tokens, const ModelConfig& config,
+              const std::map<std::string, at::Tensor>& weights)
+        : m_budget(budget)
+        , m_pseudo_tokens(pseudo_tokens)
+        , m_config(config)
+        , m_weights(weights) {}
+
+    void text(std::span<const int32_t> prompt) override {
+        m_length = std::ssize(prompt);
+        std::vector<int32_t> longer(prompt.begin(), prompt.end());
+        const int64_t again = std::min(m_pseudo_tokens, m_length);
+        for (int64_t i = 0; i < m_pseudo_tokens; ++i)
+            longer.push_back(prompt[static_cast<size_t>(m_length - again + i % again)]);
+        PlainDecoder decoder(m_config, m_weights, m_rows);
+        static_cast<void>(decoder.prompt(longer));
+    }
+    void prompt(const PlainLayer&) override {}
+
+private:
+    void choose() override {
+        const int64_t kv_heads = m_config.num_kv_heads;
+        for (int64_t layer = 0; layer < std::ssize(m_rows.rows); ++layer) {
+            const at::Tensor sums =
+                m_rows.rows[static_cast<size_t>(layer)].slice(1, m_length).sum(1).slice(1, 0, m_length);
+            const at::Tensor most = sums.view({kv_heads, -1, m_length}).amax(1);
+            for (int64_t head = 0; head < kv_heads; ++head) {
+                const auto [values, order] = most[head].sort(0, true);
+                compared(number(values[m_budget - 1] - values[m_budget]));
+                for (int64_t i = 0; i < m_budget; ++i)
+                    m_kept[{layer, head}].insert(order[i].item<int64_t>());
+            }
+        }
+    }
+
+    int64_t m_budget, m_pseudo_tokens;
+    ModelConfig m_config;
+    std::map<std::string, at::Tensor> m_weights;
+    LastRows m_rows;
+};
+
 class PlainQuest final : public PlainPolicy {
 public:
     PlainQuest(int64_t budget, int64_t page, int64_t dense_layers)
@@ -299,6 +494,16 @@ std::unique_ptr<PlainPolicy> plain_h2o(int64_t budget) {
 std::unique_ptr<PlainPolicy> plain_cake(int64_t budget, int64_t window) {
     return std::make_unique<PlainCake>(budget, window);
 }
+std::unique_ptr<PlainPolicy> plain_defensivekv(int64_t budget, int64_t window, bool all_layers) {
+    return std::make_unique<PlainDefensive>(budget, window, all_layers);
+}
+std::unique_ptr<PlainPolicy> plain_arkv(int64_t budget, int64_t window) {
+    return std::make_unique<PlainArkv>(budget, window);
+}
+std::unique_ptr<PlainPolicy> plain_dapq(int64_t budget, int64_t pseudo_tokens, const ModelConfig& config,
+                                        const std::map<std::string, at::Tensor>& weights) {
+    return std::make_unique<PlainDapQ>(budget, pseudo_tokens, config, weights);
+}
 std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers) {
     return std::make_unique<PlainQuest>(budget, page, dense_layers);
 }
@@ -319,6 +524,7 @@ PlainDecoder::PlainDecoder(ModelConfig config, std::map<std::string, at::Tensor>
 at::Tensor PlainDecoder::prompt(std::span<const int32_t> tokens) {
     m_tokens.assign(tokens.begin(), tokens.end());
     m_prompt = length();
+    m_policy.text(tokens);
     return recompute();
 }
 
@@ -351,10 +557,12 @@ at::Tensor PlainDecoder::recompute() {
         const auto heads = [&](const char* name) {
             return linear(h, prefix + "self_attn." + name + "_proj").view({length(), -1, m_config.head_dim});
         };
-        PlainLayer view{layer, m_config.num_heads, m_config.num_kv_heads, heads("q"), {}, {}, {}};
+        PlainLayer view{layer, m_config.num_heads, m_config.num_kv_heads, heads("q"), {}, {}, {}, {}, {}};
         view.q = rotated(view.raw_q);
         view.k = rotated(heads("k"));
-        x = x + linear(attend(view, heads("v")), prefix + "self_attn.o_proj");
+        view.v = heads("v");
+        view.output = weight(prefix + "self_attn.o_proj.weight");
+        x = x + linear(attend(view, view.v), prefix + "self_attn.o_proj");
         const at::Tensor g = norm(x, prefix + "post_attention_layernorm.weight");
         const at::Tensor gate = linear(g, prefix + "mlp.gate_proj");
         x = x +

@@ -22,8 +22,9 @@ using PositionSet = std::set<int64_t>;
 /// One layer of a recomputation, as a policy sees it.
 struct PlainLayer {
     int64_t layer = 0, heads = 0, kv_heads = 0;
-    at::Tensor raw_q, q, k;   ///< [n, heads or kv_heads, head_dim]; raw_q before RoPE
-    at::Tensor probabilities; ///< [heads, n, n], 0 where a row does not attend; undefined before attention
+    at::Tensor raw_q, q, k, v; ///< [n, heads or kv_heads, head_dim]; raw_q before RoPE
+    at::Tensor output;         ///< the output projection, [hidden, heads * head_dim]
+    at::Tensor probabilities;  ///< [heads, n, n], 0 where a row does not attend; undefined before attention
     [[nodiscard]] int64_t n() const { return k.size(0); }
     [[nodiscard]] int64_t group() const { return heads / kv_heads; }
 };
@@ -35,6 +36,8 @@ public:
     PlainPolicy(const PlainPolicy&) = delete;
     PlainPolicy& operator=(const PlainPolicy&) = delete;
     virtual ~PlainPolicy() = default;
+    /// Before the first layer.
+    virtual void text(std::span<const int32_t> prompt) { (void)prompt; }
     virtual void prompt(const PlainLayer& view) = 0;
     /// What the newest row reads of a KV head, itself included. \param step  1 = the first after the prompt
     [[nodiscard]] virtual PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t step) = 0;
@@ -60,6 +63,14 @@ struct PlainRefreshKv {
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_h2o(int64_t budget);
 /// Kernel 5, tau 1.6 and 0.4.
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_cake(int64_t budget, int64_t window);
+/// Kernel 5.
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_defensivekv(int64_t budget, int64_t window, bool all_layers);
+/// Kernel 5; taus of 10, and nothing coded: every layer keeps as it is what stays.
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_arkv(int64_t budget, int64_t window);
+/// It reads prompt and pseudo tokens by a decoder of its own.
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_dapq(int64_t budget, int64_t pseudo_tokens,
+                                                      const ModelConfig& config,
+                                                      const std::map<std::string, at::Tensor>& weights);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings);
 

@@ -1,4 +1,4 @@
-// H2O, CAKE, Quest and RefreshKV in sessions against plain ones that read the whole text anew at every step.
+// H2O, CAKE, DefensiveKV, ARKV, DapQ, Quest and RefreshKV in sessions against plain ones that read the whole text anew at every step.
 #include "engine/cache/kv_cache.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/decode/decode_session.h"
@@ -83,7 +83,7 @@ void compare_rows(const AttentionRows& recorded, const PlainDecoder& plain, cons
     }
 }
 
-using MakePlain = std::function<std::unique_ptr<PlainPolicy>()>;
+using MakePlain = std::function<std::unique_ptr<PlainPolicy>(const Plain& model)>;
 
 /// \param sometimes_all  some steps read everything, others do not
 void compare(const CachePolicyConfig& policy, const MakePlain& make, bool sometimes_all) {
@@ -102,7 +102,7 @@ void compare(const CachePolicyConfig& policy, const MakePlain& make, bool someti
         config.student_cache = policy;
         config.capture.top_k = max_top_k;
         DecodeSession session(model.pair, config);
-        const auto rule = make();
+        const auto rule = make(model);
         PlainDecoder plain(model.config, model.weights, *rule);
         at::Tensor row = plain.prompt(session.recording()->info().prompt_ids);
         const size_t entropy = require_signal("entropy_bits", "a test");
@@ -144,25 +144,49 @@ void compare(const CachePolicyConfig& policy, const MakePlain& make, bool someti
 
 TEST_CASE("H2O decides as its definition does, step by step", "[session][cache_policy][plain]") {
     compare(
-        settings("h2o", {{"budget", 16}}), [] { return plain_h2o(16); }, false);
+        settings("h2o", {{"budget", 16}}), [](const Plain&) { return plain_h2o(16); }, false);
     compare(
-        settings("h2o", {{"budget", 9}}), [] { return plain_h2o(9); }, false);
+        settings("h2o", {{"budget", 9}}), [](const Plain&) { return plain_h2o(9); }, false);
 }
 
 TEST_CASE("CAKE shares and keeps as its definition does", "[session][cache_policy][plain]") {
     compare(
-        settings("cake", {{"budget", 16}, {"window", 4}}), [] { return plain_cake(16, 4); }, false);
+        settings("cake", {{"budget", 16}, {"window", 4}}), [](const Plain&) { return plain_cake(16, 4); },
+        false);
     compare(
-        settings("cake", {{"budget", 9}, {"window", 2}}), [] { return plain_cake(9, 2); }, false);
+        settings("cake", {{"budget", 9}, {"window", 2}}), [](const Plain&) { return plain_cake(9, 2); },
+        false);
+}
+
+TEST_CASE("DefensiveKV weighs and keeps as its definition does, by layer and over the model",
+          "[session][cache_policy][plain]") {
+    for (const bool all_layers : {false, true}) {
+        const char* name = all_layers ? "layer_defensivekv" : "defensivekv";
+        compare(
+            settings(name, {{"budget", 12}, {"window", 4}}),
+            [&](const Plain&) { return plain_defensivekv(12, 4, all_layers); }, false);
+    }
+}
+
+TEST_CASE("ARKV evicts as its definition does, step by step", "[session][cache_policy][plain]") {
+    compare(
+        settings("arkv", {{"budget", 12}, {"window", 4}, {"tau1", 10}, {"tau2", 10}, {"tau3", 10}}),
+        [](const Plain&) { return plain_arkv(12, 4); }, false);
+}
+
+TEST_CASE("DapQ keeps what its pseudo tokens attend to", "[session][cache_policy][plain]") {
+    compare(
+        settings("dapq", {{"budget", 10}, {"pseudo_tokens", 8}}),
+        [](const Plain& model) { return plain_dapq(10, 8, model.config, model.weights); }, false);
 }
 
 TEST_CASE("Quest reads what its definition reads, step by step", "[session][cache_policy][plain]") {
     compare(
         settings("quest", {{"budget", 16}, {"page", 4}, {"dense_layers", 1}}),
-        [] { return plain_quest(16, 4, 1); }, true);
+        [](const Plain&) { return plain_quest(16, 4, 1); }, true);
     compare(
         settings("quest", {{"budget", 10}, {"page", 8}, {"dense_layers", 0}}),
-        [] { return plain_quest(10, 8, 0); }, false);
+        [](const Plain&) { return plain_quest(10, 8, 0); }, false);
 }
 
 TEST_CASE("RefreshKV reads what its definition reads, step by step", "[session][cache_policy][plain]") {
@@ -175,7 +199,7 @@ TEST_CASE("RefreshKV reads what its definition reads, step by step", "[session][
                                    {"rebuild", s.rebuild ? 1.0 : 0.0},
                                    {"kernel", static_cast<double>(s.kernel)},
                                    {"group", s.mean_group ? 1.0 : 0.0}}),
-            [&] { return plain_refreshkv(s); }, true);
+            [&](const Plain&) { return plain_refreshkv(s); }, true);
     };
     both({});
     both({.size = 7, .check_every = 1, .similarity = 0.5});

@@ -50,6 +50,14 @@ Kivi kivi(int64_t prompt, int64_t n) {
     return of;
 }
 
+/// Entries that a KV head holds under ARKV with a window of 32, after a prompt of more than the budget.
+int64_t arkv(int64_t prompt, int64_t n, int64_t budget) {
+    int64_t held = budget;
+    for (int64_t position = prompt; position < n; ++position)
+        if (++held > budget) held = 32 + 3 * (held - 32) / 4;
+    return held;
+}
+
 } // namespace
 
 TEST_CASE("the cost of a step has a row for every policy and length, with the bytes of what is held",
@@ -83,6 +91,10 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             {"pyramidkv", budget + fed},
             {"adakv", budget + fed},
             {"cake", budget + fed},
+            {"defensivekv", budget + fed},
+            {"layer_defensivekv", budget + fed},
+            {"dapq", budget + fed},
+            {"arkv", arkv(row.entries, n, budget)},
             {"quest", n},
             {"lazy_eviction", budget + steps}, // after 8 steps, and then
             {"refreshkv", n},
@@ -118,15 +130,25 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             metadata = heads * coded * (row.policy == "mikv" ? 8 : 6);
             bytes += metadata - heads * coded * (entry - 2 * head_dim / 2);
             index = heads * (40 * n - 16 * coded);
+        } else if (
+            row.policy ==
+            "arkv") { // 1 B a number, and 4 for each of an entry's two rows; how many depends on the layers
+            metadata = row.metadata_bytes;
+            const int64_t coded = metadata / 8;
+            CHECK((metadata % 8 == 0 && coded <= all_held - heads * 32));
+            bytes += metadata - coded * (entry - 2 * head_dim);
+            index = 40 * all_held - 16 * coded;
         }
         CHECK(row.cache_bytes == bytes);
         CHECK(row.metadata_bytes == metadata);
         const bool dense = row.policy == "full" || row.policy == "quest" || row.policy == "refreshkv";
         CHECK(row.index_bytes == (dense ? 0 : index));
-        CHECK((row.scratch_bytes > 0) == (metadata > 0 || row.policy == "kv_direct"));
+        if (row.policy != "arkv")
+            CHECK((row.scratch_bytes > 0) == (metadata > 0 || row.policy == "kv_direct"));
         const bool reads_part = row.policy == "quest" || row.policy == "refreshkv";
         CHECK((row.entries_read < static_cast<double>(n)) ==
-              (reads_part || (bytes < heads * n * entry && metadata == 0 && row.policy != "kv_direct")));
+              (reads_part || row.policy == "arkv" ||
+               (bytes < heads * n * entry && metadata == 0 && row.policy != "kv_direct")));
     }
 }
 

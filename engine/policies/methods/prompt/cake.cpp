@@ -10,6 +10,7 @@
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
+#include "engine/policies/methods/prompt/window_moments.h"
 
 #include <algorithm>
 #include <cmath>
@@ -38,20 +39,12 @@ public:
     void read_prompt(const PromptView& view, CacheEditor& cache) override {
         (void)cache;
         if (view.length <= m_budget + m_window) return;
+        WindowMoments moments;
         Layer layer{view.layer, view.length - m_window, 0, {}};
-        double dispersion = 0, change = 0;
-        for (int64_t head = 0; head < m_context.kv_heads; ++head) {
-            std::vector<std::vector<float>> scores;
-            for (int64_t g = 0; g < m_context.group(); ++g)
-                scores.push_back(
-                    score(view, head * m_context.group() + g, layer.columns, dispersion, change));
-            const std::vector<std::span<const float>> heads(scores.begin(), scores.end());
+        for (int64_t head = 0; head < m_context.kv_heads; ++head)
             layer.scores.push_back(
-                cache_scores::pooled(cache_scores::reduce_group(heads, cache_scores::Group::mean), m_kernel,
-                                     cache_scores::Pooling::mean));
-        }
-        // The 1e-10 makes the term of A = 1 a little less than 0.
-        layer.preference = std::pow(std::max(dispersion, 0.0), 1 / m_tau1) * std::pow(change, 1 / m_tau2);
+                moments.add(view, head, m_context, {m_window, m_kernel, weight_of_variance}));
+        layer.preference = std::pow(moments.dispersion(), 1 / m_tau1) * std::pow(moments.change, 1 / m_tau2);
         m_layers.push_back(std::move(layer));
     }
 
@@ -78,29 +71,6 @@ private:
         double preference;
         std::vector<std::vector<float>> scores; ///< [KV heads][columns]
     };
-
-    /// Of one query head, [columns]; adds to what the layer's preference is made of.
-    [[nodiscard]] std::vector<float> score(const PromptView& view, int64_t head, int64_t columns,
-                                           double& dispersion, double& change) const {
-        std::vector<float> scores;
-        for (int64_t j = 0; j < columns; ++j) {
-            double sum = 0, squares = 0;
-            for (int64_t r = 0; r < m_window; ++r) {
-                const auto a = static_cast<double>(view.rows.row(r, head)[static_cast<size_t>(j)]);
-                sum += a;
-                dispersion -= a * std::log(a + 1e-10);
-            }
-            const double mean = sum / static_cast<double>(m_window);
-            for (int64_t r = 0; r < m_window; ++r) {
-                const double d = static_cast<double>(view.rows.row(r, head)[static_cast<size_t>(j)]) - mean;
-                squares += d * d;
-            }
-            const double variance = m_window > 1 ? squares / static_cast<double>(m_window - 1) : 0;
-            change += variance;
-            scores.push_back(static_cast<float>(mean + weight_of_variance * variance));
-        }
-        return scores;
-    }
 
     /// Columns that each layer keeps beside its window. Their sum is (budget - window) times the layers.
     [[nodiscard]] std::vector<int64_t> budgets() const {

@@ -1,0 +1,146 @@
+// DefensiveKV, Layer-DefensiveKV and DapQ by hand: what stays of a prompt by the worst case, and by tokens behind it.
+#include "tests/engine/policies/fake_cache.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace defensive_test {
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Positions = std::vector<int64_t>;
+
+namespace {
+
+PolicyContext context_of(int64_t layers, int64_t heads, int64_t kv_heads, int64_t prompt) {
+    PolicyContext context;
+    context.layers = layers;
+    context.heads = heads;
+    context.kv_heads = kv_heads;
+    context.head_dim = 2;
+    context.prompt_length = prompt;
+    context.rope_frequencies = {0.5F};
+    return context;
+}
+
+/// \param rows   [window][heads][length]
+/// \param norms  [heads][length]
+void read(CachePolicy& policy, FakeCache& cache, int64_t layer, int64_t window, int64_t heads,
+          std::vector<float> rows, std::vector<float> norms) {
+    const Rows attention(std::move(rows), window, heads), sizes(std::move(norms), 1, heads);
+    PromptView view;
+    view.layer = layer;
+    view.length = attention.cube.n2;
+    view.rows = attention.cube;
+    view.output_norms = sizes.cube;
+    policy.read_prompt(view, cache);
+}
+
+} // namespace
+
+TEST_CASE("DefensiveKV of one head and one row is the row as far as it exceeds its mean", "[policies]") {
+    const std::vector<float> row{0.3F, 0.05F, 0.25F, 0.05F, 0.1F, 0.25F}; // mean of the columns 0.15
+    for (const bool four : {false, true}) {
+        const auto policy =
+            make("defensivekv", {{"budget", four ? 4 : 3}, {"window", 1}, {"kernel", 1}, {"forced", 0}},
+                 context_of(1, 1, 1, 6));
+        CHECK(policy->needs().prompt_rows == 1);
+        CHECK(policy->needs().output_norms);
+        FakeCache cache(1, 1, 6);
+        read(*policy, cache, 0, 1, 1, row, {5, 1, 3, 9, 1, 1}); // one KV head: its part of a token is all
+        CHECK(cache.of(0, 0) ==
+              (four ? Positions{0, 2, 4, 5} : Positions{0, 2, 5})); // of equal ones the newest
+        policy->finish_prompt(cache);
+        CHECK(cache.of(0, 0).size() == (four ? 4 : 3));
+    }
+    const auto all = make("defensivekv", {{"budget", 6}, {"window", 1}}, context_of(1, 1, 1, 6));
+    FakeCache cache(1, 1, 6);
+    read(*all, cache, 0, 1, 1, row, std::vector<float>(6, 1.0F));
+    CHECK(cache.of(0, 0).size() == 6);
+}
+
+TEST_CASE("DefensiveKV weighs by projected values, and keeps what is attended whatever its value",
+          "[policies]") {
+    // Head 0: risks 0.4 and three times the mean 0.125. Head 1: three times 0.125, and 0.18. Half of all attention is the window's, so
+    // what is before 0.9 - 0.5 of a head's own sum stays: nothing of head 0, whose first entry has 0.8; entry 3 of head 1 (0.36).
+    const std::vector<float> rows{0.40F, 0.02F, 0.02F, 0.06F, 0.5F, 0.12F, 0.1F, 0.1F, 0.18F, 0.5F};
+    const std::vector<float> norms{1, 1, 1, 1, 1, 9, 9, 9, 0.001F, 1};
+    const auto kept = [&](double forced, double entries) {
+        const auto policy =
+            make("defensivekv",
+                 {{"budget", 3}, {"window", 1}, {"kernel", 1}, {"forced", forced}, {"value_norm", entries}},
+                 context_of(1, 2, 2, 5));
+        FakeCache cache(1, 2, 5);
+        read(*policy, cache, 0, 1, 2, rows, norms);
+        return std::pair(cache.of(0, 0), cache.of(0, 1));
+    };
+    // Parts of a token: head 0 has 0.1, 0.1, 0.1, 0.999. Scores 0.04, 0.0125, 0.0125, 0.125; head 1: 0.1125 three times, and 0.0002.
+    CHECK(kept(0, 0) == std::pair(Positions{3, 4}, Positions{0, 1, 2, 4}));
+    CHECK(kept(1, 0) == std::pair(Positions{3, 4}, Positions{1, 2, 3, 4}));
+    // Parts of a head: a quarter each; a third three times, and nothing.
+    CHECK(kept(0, 1) == std::pair(Positions{0, 4}, Positions{0, 1, 2, 4}));
+}
+
+TEST_CASE("DefensiveKV: one row of one query head is enough, and pooling keeps a row's sum", "[policies]") {
+    // Two query heads, two rows. Entry 1 is attended to once; the mean would prefer entry 4. The pooled row (0, 0.6, 0, 0, 0) is
+    // 0.2, 0.2, 0.2, 0, 0: its sum stays 0.6.
+    std::vector<float> rows(2 * 2 * 7, 0.0F);
+    const auto at = [&](size_t row, size_t head, size_t column) -> float& {
+        return rows[(row * 2 + head) * 7 + column];
+    };
+    at(0, 1, 1) = 0.6F;
+    for (const size_t row : {0U, 1U})
+        for (const size_t head : {0U, 1U})
+            at(row, head, 4) += 0.19F;
+    const auto policy = make("defensivekv", {{"budget", 3}, {"window", 2}, {"kernel", 1}, {"forced", 0}},
+                             context_of(1, 2, 1, 7));
+    FakeCache cache(1, 1, 7);
+    read(*policy, cache, 0, 2, 2, rows, std::vector<float>(14, 1.0F));
+    CHECK(cache.of(0, 0) == Positions{1, 5, 6});
+
+    const auto pooled = make("defensivekv", {{"budget", 3}, {"window", 1}, {"kernel", 3}, {"forced", 0}},
+                             context_of(1, 1, 1, 6));
+    FakeCache wide(1, 1, 6);
+    // Pooled: 0.5 / 3 and 0.5 / 3 at the border, then scaled by 0.5 / (1 / 3): 0.25, 0.25, 0, 0, 0; at least 0.1.
+    read(*pooled, wide, 0, 1, 1, {0.5F, 0, 0, 0, 0, 0.5F}, std::vector<float>(6, 1.0F));
+    CHECK(wide.of(0, 0) == Positions{0, 1, 5});
+    CHECK(std::abs(wide.scores[0][0] - 0.25F) < 1e-6F);
+    CHECK(std::abs(wide.scores[0][4] - 0.1F) < 1e-6F);
+}
+
+TEST_CASE("Layer-DefensiveKV shares one budget over the model", "[policies]") {
+    const auto policy =
+        make("layer_defensivekv", {{"budget", 3}, {"window", 1}, {"kernel", 1}, {"forced", 0}},
+             context_of(2, 1, 1, 6));
+    FakeCache cache(2, 1, 6);
+    read(*policy, cache, 0, 1, 1, {0.2F, 0.18F, 0.16F, 0.14F, 0.02F, 0.3F}, std::vector<float>(6, 1.0F));
+    read(*policy, cache, 1, 1, 1, {0.15F, 0.01F, 0.01F, 0.01F, 0.01F, 0.81F}, std::vector<float>(6, 1.0F));
+    CHECK(cache.of(0, 0).size() == 6); // nothing leaves before all have read
+    policy->finish_prompt(cache);
+    CHECK(cache.of(0, 0) == Positions{0, 1, 2, 5});
+    CHECK(cache.of(1, 0) == Positions{0, 5});
+}
+
+TEST_CASE("DapQ keeps what tokens behind the prompt attend to, and only of the prompt", "[policies]") {
+    const PolicyContext context = context_of(2, 2, 1, 5);
+    const auto policy = make("dapq", {{"budget", 2}, {"pseudo_tokens", 2}}, context);
+    CHECK(policy->needs().pseudo_tokens == 2);
+    CHECK(policy->needs().prompt_rows == 0);
+    FakeCache cache(2, 1, 5);
+    const auto foresee = [&](std::vector<float> row, int64_t first_pos) {
+        const Rows rows(std::move(row), 1, 2);
+        FutureView view;
+        view.layer = 1;
+        view.first_pos = first_pos;
+        view.rows = rows.cube;
+        policy->read_future(view);
+    };
+    // Sums of head 0: 0.2, 0.3, 0, 0.1, 0; of head 1: 0, 0, 0.4, 0.2, 0.1. Their maximum: 0.2, 0.3, 0.4, 0.2, 0.1.
+    foresee({0.1F, 0.3F, 0, 0.1F, 0, 0.5F, 0, 0, 0.4F, 0, 0.1F, 0.5F}, 5);
+    foresee({0.1F, 0, 0, 0, 0, 0.4F, 0.5F, 0, 0, 0, 0.2F, 0, 0.3F, 0.5F}, 6);
+    policy->finish_prompt(cache);
+    CHECK(cache.of(1, 0) == Positions{1, 2}); // the last of the prompt has no right of its own
+    CHECK(cache.of(0, 0).size() == 5);        // a layer that reads nothing is not thinned
+    CHECK(make("dapq", {{"budget", 5}}, context)->needs().pseudo_tokens == 0);
+}
+
+} // namespace defensive_test
