@@ -13,6 +13,11 @@ const CachePolicyConfig& deciding_cache(const RunConfig& config) {
     return config.mode == Mode::teacher ? config.teacher_cache : config.student_cache;
 }
 
+bool selects_per_query_head(const CachePolicyConfig& policy) {
+    const auto found = policy.values.find("compat_per_query_head");
+    return found != policy.values.end() && found->second != 0;
+}
+
 void check_cache_choice(const RunConfig& config, const CacheFacts& facts) {
     const auto refuse = [](std::string_view whose, const std::string& problem, const std::string& hint) {
         throw Error("starting a run", fmt::format("the {}'s cache policy", whose), problem, hint);

@@ -21,4 +21,7 @@ void check_cache_choice(const RunConfig& config, const CacheFacts& facts);
 /// The policy of the model that decodes: the only one that acts.
 [[nodiscard]] const CachePolicyConfig& deciding_cache(const RunConfig& config);
 
+/// It selects for every query head alone (parameter compat_per_query_head): the models have a KV head for each of them then.
+[[nodiscard]] bool selects_per_query_head(const CachePolicyConfig& policy);
+
 } // namespace refreshlab

@@ -73,6 +73,12 @@ inline constexpr double most_entries = 1 << 24; ///< longer than any context
     return choice("group", "Group reduction", "How the query heads of a KV head become one score.",
                   {"max", "mean", "first"}, fallback);
 }
+[[nodiscard]] inline CacheParameter per_query_head() {
+    return flag("compat_per_query_head", "Per query head",
+                "Keys and values are held for every query head, and each selects for itself, as the first "
+                "implementations do; the cache is as many times larger.",
+                false);
+}
 
 [[nodiscard]] inline CacheParameter recent() {
     return real("recent", "Recent share", "", "The part of the budget that the newest entries have.", 0, 1,

@@ -99,7 +99,8 @@ CacheMethod cache_method_list::h2o() {
     method.parameters = {
         live(budget(2048)), recent(), group(1),
         flag("per_query_mean", "Mean per query",
-             "Divides an entry's sum by the number of queries that saw it: sums favour old tokens.", false)};
+             "Divides an entry's sum by the number of queries that saw it: sums favour old tokens.", false),
+        per_query_head()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<H2o>(values.whole("budget"), values.real("recent"),

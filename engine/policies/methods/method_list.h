@@ -21,6 +21,7 @@ CacheMethod defensivekv();
 CacheMethod layer_defensivekv();
 CacheMethod dapq();
 CacheMethod quest();
+CacheMethod mpcache();
 CacheMethod lazy_eviction();
 CacheMethod refreshkv();
 CacheMethod cam();
@@ -48,6 +49,7 @@ inline constexpr CacheMethod (*all[])() = {full,
                                            layer_defensivekv,
                                            dapq,
                                            quest,
+                                           mpcache,
                                            lazy_eviction,
                                            refreshkv,
                                            cam,

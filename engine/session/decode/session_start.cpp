@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/base/utc_now.h"
 #include "engine/control/cache_choice.h"
+#include "engine/model/repeated_heads.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
 #include "engine/session/parts/cache_signals.h"
@@ -58,6 +59,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     check_capture(config.capture);
     end_ids = pair->end_ids();
     capacity = text.capacity(config, pair->context());
+    if (selects_per_query_head(decoder_policy())) give_query_heads_their_own();
     require_memory(memory_of_run(config, *pair, &text));
     make_cache_policy();
 
@@ -91,6 +93,14 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     history.clear();
     remember();
     if (is_end(pending.id)) finish("stop_token");
+}
+
+void DecodeSession::Impl::give_query_heads_their_own() {
+    auto wide = std::make_shared<ModelPair>(*pair);
+    const bool twins = pair->teacher == pair->student;
+    if (pair->teacher) wide->teacher = with_kv_per_query_head(*pair->teacher);
+    if (pair->student) wide->student = twins ? wide->teacher : with_kv_per_query_head(*pair->student);
+    pair = std::move(wide);
 }
 
 void DecodeSession::Impl::check_text() const {

@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/control/cache_choice.h"
 #include "engine/model/forward.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/model/model_config.h"
@@ -113,6 +114,7 @@ PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& m
     , m_unread(static_cast<size_t>(model.num_layers * model.num_kv_heads))
     , m_entries_read(static_cast<size_t>(model.num_layers), absent())
     , m_again(std::make_unique<Again>(*this)) {
+    RL_ASSERT(!selects_per_query_head(config) || model.num_kv_heads == model.num_heads);
     m_needs.prompt_rows = std::min(m_needs.prompt_rows, prompt_length);
     m_needs.prompt_queries = std::min(m_needs.prompt_queries, prompt_length);
     for (at::Tensor& sums : m_prompt->sums) {

@@ -176,4 +176,51 @@ TEST_CASE("RefreshKV without full attention: the query chooses before anything i
     CHECK_FALSE(make("h2o", {}, context)->full_step_now());
 }
 
+TEST_CASE("MPCache: what no late row looks at leaves; a step reads the best clusters within the best",
+          "[policies]") {
+    PolicyContext context = one_head();
+    context.prompt_length = 10;
+    const auto policy = make(
+        "mpcache", {{"theta", 0.1}, {"cluster", 1}, {"coarse_share", 0.5}, {"fine_share", 0.25}}, context);
+    CHECK(policy->needs().prompt_rows == 2); // a fifth
+    FakeCache cache(1, 1, 10);
+    const Rows rows({0.0F, 0.5F, 0.0F, 0.1F, 0.0F, 0.2F, 0.05F, 0.0F, 0.15F, 0.0F,
+                     0.0F, 0.0F, 0.3F, 0.0F, 0.0F, 0.2F, 0.05F, 0.4F, 0.0F,  0.05F},
+                    2, 1);
+    PromptView prompt;
+    prompt.length = 10;
+    prompt.rows = rows.cube;
+    policy->read_prompt(prompt, cache);
+    const std::vector<int64_t> kept{1, 2, 3, 5, 7, 8, 9}; // 0.1 is enough, 9 is the newest
+    CHECK(cache.of(0, 0) == kept);
+    // Eight entries with 10: large clusters (1 2) (3 5) (7 8) (9 10). The query is (1, 0).
+    cache.append(10);
+    const std::map<int64_t, float> keys{{1, 0.0F}, {2, 0.0F}, {3, 9.0F}, {5, -9.0F},
+                                        {7, 3.0F}, {8, 2.0F}, {9, 1.0F}, {10, -1.0F}};
+    for (const auto& [position, channel] : keys)
+        cache.key(position) = {channel, 5};
+    // sim: 0; 0.6 * 9 - 0.4 * 9 = 1.8; 2.6; 0.2. Best two of four: (3 5) and (7 8), with the ends all four. Small ones: best two of
+    // eight are 3 (9) and 7 (3), and the ends 1 and 10.
+    const Rows query({1.0F, 0.0F}, 1, 1);
+    StepView step;
+    step.position = 10;
+    step.query = query.cube;
+    const HeadPositions* read = policy->before_attention(step, cache);
+    REQUIRE(read != nullptr);
+    CHECK((*read)[0] == std::vector<int64_t>{1, 3, 7, 10});
+    // A refresh turns 8 into the best.
+    cache.key(8) = {20, 5};
+    policy->refreshed({.positions = {8}, .heads = {1}, .halves = {}}, cache);
+    read = policy->before_attention(step, cache);
+    CHECK((*read)[0] == std::vector<int64_t>{1, 3, 8, 10});
+
+    const auto everything = make("mpcache", {{"theta", 0}, {"coarse_share", 1}, {"fine_share", 1}}, context);
+    FakeCache all(1, 1, 10);
+    everything->read_prompt(prompt, all);
+    all.append(10);
+    read = everything->before_attention(step, all);
+    CHECK((*read)[0] == all.of(0, 0));
+    CHECK(all.of(0, 0).size() == 11);
+}
+
 } // namespace later_method_test

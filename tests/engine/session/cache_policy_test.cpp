@@ -62,6 +62,10 @@ CachePolicyConfig small(std::string_view name, int64_t entries) {
             set(tau, 0.05);
     set("pseudo_tokens", 6);
     if (off) set("dropped", 0);
+    set("theta", off ? 0 : 0.03);
+    set("cluster", 2);
+    set("coarse_share", off ? 1 : 0.5);
+    set("fine_share", off ? 1 : 0.2);
     return policy;
 }
 
@@ -248,6 +252,9 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                        "arkv") { // between three quarters of what is not the window and all of it
                 CHECK(most <= budget);
                 CHECK(entries >= heads * (4 + 3 * (budget - 3) / 4));
+            } else if (method.name == "mpcache") { // what no late row looks at
+                CHECK(entries < heads * cache.length());
+                CHECK(entries >= heads * generated);
             } else if (method.name == "lazy_eviction" || method.name == "cam") {
                 CHECK(most <= budget + 8);
             } else if (method.name == "d2o" ||
@@ -319,7 +326,8 @@ TEST_CASE("what a step did not read is told, also across refreshes and rewinds",
                 unread_in_all += kept;
             }
         }
-        CHECK((unread_in_all > 0) == (method.name == "refreshkv" || method.name == "quest"));
+        CHECK((unread_in_all > 0) ==
+              (method.name == "refreshkv" || method.name == "quest" || method.name == "mpcache"));
     }
 }
 
@@ -412,6 +420,55 @@ TEST_CASE("with teacher = student a refresh changes nothing under any cache poli
         session.step();
         CHECK(session.splice_watermark() == session.student_cache()->length());
         check_spliced(session, method);
+    }
+}
+
+TEST_CASE("selection per query head: every query head has a set of its own, and its bytes",
+          "[session][cache_policy]") {
+    for (const Mode mode : {Mode::student, Mode::teacher, Mode::overfill}) {
+        RunConfig full = run_of(mode);
+        if (mode == Mode::overfill)
+            full.policy = policy_of({trigger("steps_since_refresh", Comparison::above, 6.5)});
+        DecodeSession everything(pair_of_two(), full);
+        finish(everything);
+        for (const char* name : {"h2o", "snapkv", "pyramidkv"}) {
+            CAPTURE(name, to_string(mode));
+            const auto own = [&](int64_t entries) {
+                CachePolicyConfig policy = small(name, entries);
+                policy.values.at("compat_per_query_head") = 1;
+                return with(full, policy);
+            };
+            DecodeSession ample(pair_of_two(), own(300));
+            finish(ample);
+            CHECK(trail(*ample.recording()) == trail(*everything.recording()));
+            const int64_t heads = ample.recording()->info().heads;
+            CHECK(ample.recording()->info().kv_heads == heads);
+            CHECK(everything.recording()->info().kv_heads == heads / 2);
+            CHECK(cache_of(ample).bytes_used() == 2 * cache_of(everything).bytes_used());
+
+            DecodeSession session(pair_of_two(), own(12)), straight(pair_of_two(), own(12));
+            finish(session);
+            finish(straight);
+            const KvCache& cache = cache_of(session);
+            int64_t entries = 0, unlike = 0;
+            for (int64_t layer = 0; layer < cache.num_layers(); ++layer)
+                for (int64_t head = 0; head < heads; head += 2) {
+                    const auto one = cache.held(layer, head), two = cache.held(layer, head + 1);
+                    entries += std::ssize(one) + std::ssize(two);
+                    unlike += std::ranges::equal(one, two) ? 0 : 1;
+                    // Where both hold an entry, it is the KV head's.
+                    std::vector<int64_t> both;
+                    std::ranges::set_intersection(one, two, std::back_inserter(both));
+                    CHECK(at::equal(cache.read(layer, head, both), cache.read(layer, head + 1, both)));
+                }
+            CHECK(unlike > 0);
+            CHECK(cache.bytes_used() == entries * 2 * cache.head_dim() * 4);
+            session.rewind(9);
+            finish(session);
+            CHECK(trail(*session.recording()) == trail(*straight.recording()));
+            CHECK(same_contents(cache_of(session), cache_of(straight)));
+            CHECK(trail(*replay(*straight.recording(), pair_of_two())) == trail(*straight.recording()));
+        }
     }
 }
 
@@ -554,7 +611,7 @@ TEST_CASE("a sliding window with a band over the prompt is a model that has such
 TEST_CASE("the scores of a policy's choices are told, also across rewinds", "[session][cache_policy]") {
     for (const char* name :
          {"h2o", "tova", "snapkv", "pyramidkv", "adakv", "cake", "defensivekv", "layer_defensivekv", "dapq",
-          "arkv", "lazy_eviction", "cam", "d2o", "oracle", "quest", "refreshkv"}) {
+          "arkv", "mpcache", "lazy_eviction", "cam", "d2o", "oracle", "quest", "refreshkv"}) {
         CAPTURE(name);
         DecodeSession session(pair_of_two(), with(run_of(Mode::student), small(name, 12)));
         session.recording()->entry_scores().ask();

@@ -387,6 +387,69 @@ private:
     int64_t m_budget, m_page, m_dense_layers;
 };
 
+class PlainMpCache final : public PlainPolicy {
+public:
+    PlainMpCache(double theta, int64_t cluster, double coarse_share, double fine_share)
+        : m_theta(theta)
+        , m_cluster(cluster)
+        , m_coarse_share(coarse_share)
+        , m_fine_share(fine_share) {}
+
+    void prompt(const PlainLayer& view) override {
+        const int64_t rows = view.n() / 5;
+        const std::vector<double> most =
+            numbers(view.probabilities.slice(1, view.n() - rows).mean(0).amax(0));
+        PositionSet& held = m_held[view.layer];
+        for (int64_t p = 0; p < view.n(); ++p) {
+            if (m_theta > 0) compared(std::abs(most[static_cast<size_t>(p)] - m_theta));
+            if (most[static_cast<size_t>(p)] >= m_theta || p == view.n() - 1) held.insert(p);
+        }
+    }
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        PositionSet& held = m_held.at(view.layer);
+        held.insert(view.n() - 1);
+        const std::vector<int64_t> positions(held.begin(), held.end());
+        const at::Tensor keys = view.k.select(1, kv_head).index_select(0, at::tensor(positions, at::kLong)),
+                         q = view.q[view.n() - 1].narrow(0, kv_head * view.group(), view.group());
+        const auto similarity = [&](int64_t first, int64_t n) {
+            const at::Tensor part = keys.slice(0, first, std::min(first + n, keys.size(0)));
+            return number(at::matmul(q, 0.6 * part.amax(0) + 0.4 * part.amin(0)).max());
+        };
+        const int64_t n = std::ssize(positions), large = (n + 2 * m_cluster - 1) / (2 * m_cluster),
+                      small = (n + m_cluster - 1) / m_cluster;
+        std::vector<std::pair<double, int64_t>> coarse, fine;
+        for (int64_t i = 0; i < large; ++i)
+            coarse.emplace_back(similarity(i * 2 * m_cluster, 2 * m_cluster), i);
+        for (const int64_t i : best_and_ends(coarse, static_cast<double>(large) * m_coarse_share))
+            for (int64_t k = 2 * i; k < std::min(2 * i + 2, small); ++k)
+                fine.emplace_back(similarity(k * m_cluster, m_cluster), k);
+        PositionSet chosen;
+        for (const int64_t k : best_and_ends(fine, static_cast<double>(small) * m_fine_share))
+            for (int64_t i = k * m_cluster; i < std::min((k + 1) * m_cluster, n); ++i)
+                chosen.insert(positions[static_cast<size_t>(i)]);
+        return chosen;
+    }
+    void after(const PlainLayer&) override {}
+    PositionSet held(int64_t layer, int64_t, int64_t) const override { return m_held.at(layer); }
+
+private:
+    [[nodiscard]] std::set<int64_t> best_and_ends(std::vector<std::pair<double, int64_t>> scored,
+                                                  double share) {
+        std::set<int64_t> chosen{scored.front().second, scored.back().second};
+        std::ranges::sort(scored, std::greater<>());
+        const auto count = static_cast<size_t>(std::floor(share + 1e-9));
+        if (count > 0 && count < scored.size()) compared(scored[count - 1].first - scored[count].first);
+        for (size_t i = 0; i < std::min(count, scored.size()); ++i)
+            chosen.insert(scored[i].second);
+        return chosen;
+    }
+
+    double m_theta;
+    int64_t m_cluster;
+    double m_coarse_share, m_fine_share;
+    std::map<int64_t, PositionSet> m_held; ///< of each layer: the same in all heads
+};
+
 /// Section 7 word for word: Cf, Cp, pend and qref of every layer.
 class PlainRefresh final : public PlainPolicy {
 public:
@@ -506,6 +569,10 @@ std::unique_ptr<PlainPolicy> plain_dapq(int64_t budget, int64_t pseudo_tokens, c
 }
 std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers) {
     return std::make_unique<PlainQuest>(budget, page, dense_layers);
+}
+std::unique_ptr<PlainPolicy> plain_mpcache(double theta, int64_t cluster, double coarse_share,
+                                           double fine_share) {
+    return std::make_unique<PlainMpCache>(theta, cluster, coarse_share, fine_share);
 }
 std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings) {
     return std::make_unique<PlainRefresh>(settings);

@@ -1,4 +1,4 @@
-// H2O, CAKE, DefensiveKV, ARKV, DapQ, Quest and RefreshKV in sessions against plain ones that read the whole text anew at every step.
+// H2O, CAKE, DefensiveKV, ARKV, DapQ, Quest, MPCache and RefreshKV in sessions against plain ones that read the whole text anew at every step.
 #include "engine/cache/kv_cache.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/decode/decode_session.h"
@@ -48,6 +48,21 @@ Plain plain_model(uint64_t number, const TinyShape& shape) {
     return plain;
 }
 
+/// The model once more with keys and values of its own for every query head.
+Plain repeated(const Plain& model) {
+    Plain wide = model;
+    const int64_t group = model.config.num_heads / model.config.num_kv_heads, d = model.config.head_dim;
+    wide.config.num_kv_heads = model.config.num_heads;
+    for (auto& [name, weight] : wide.weights) {
+        if (name.find("k_proj") == std::string::npos && name.find("v_proj") == std::string::npos) continue;
+        std::vector<at::Tensor> rows;
+        for (int64_t head = 0; head < model.config.num_heads; ++head)
+            rows.push_back(weight.narrow(0, head / group * d, d));
+        weight = at::cat(rows);
+    }
+    return wide;
+}
+
 CachePolicyConfig settings(const char* name, const std::map<std::string, double>& values) {
     CachePolicyConfig policy = cache_policy_defaults(name, "a test");
     for (const auto& [key, value] : values)
@@ -87,6 +102,8 @@ using MakePlain = std::function<std::unique_ptr<PlainPolicy>(const Plain& model)
 
 /// \param sometimes_all  some steps read everything, others do not
 void compare(const CachePolicyConfig& policy, const MakePlain& make, bool sometimes_all) {
+    const auto per_query_head = policy.values.find("compat_per_query_head");
+    const bool wide = per_query_head != policy.values.end() && per_query_head->second != 0;
     constexpr int64_t steps = 30;
     at::set_num_threads(1); // tensors of a few hundred numbers: more threads only wait for one another
     const TinyShape shapes[] = {
@@ -94,7 +111,8 @@ void compare(const CachePolicyConfig& policy, const MakePlain& make, bool someti
     uint32_t number = 0;
     for (const TinyShape& shape : shapes) {
         CAPTURE(to_json(policy).dump(), number);
-        const Plain model = plain_model(seed(900 + number++), shape);
+        const Plain given = plain_model(seed(900 + number++), shape);
+        const Plain model = wide ? repeated(given) : given;
         RunConfig config = tiny_run(steps + 1);
         config.prompt = "Once upon a time a fox and a crow lived by the river, and every morning the crow "
                         "sang of the mill, the bridge and the seven hills, while the fox counted boats.";
@@ -149,6 +167,13 @@ TEST_CASE("H2O decides as its definition does, step by step", "[session][cache_p
         settings("h2o", {{"budget", 9}}), [](const Plain&) { return plain_h2o(9); }, false);
 }
 
+TEST_CASE("H2O per query head is H2O of a model that has a KV head for each",
+          "[session][cache_policy][plain]") {
+    compare(
+        settings("h2o", {{"budget", 12}, {"compat_per_query_head", 1}}),
+        [](const Plain&) { return plain_h2o(12); }, false);
+}
+
 TEST_CASE("CAKE shares and keeps as its definition does", "[session][cache_policy][plain]") {
     compare(
         settings("cake", {{"budget", 16}, {"window", 4}}), [](const Plain&) { return plain_cake(16, 4); },
@@ -187,6 +212,16 @@ TEST_CASE("Quest reads what its definition reads, step by step", "[session][cach
     compare(
         settings("quest", {{"budget", 10}, {"page", 8}, {"dense_layers", 0}}),
         [](const Plain&) { return plain_quest(10, 8, 0); }, false);
+}
+
+TEST_CASE("MPCache evicts once and reads what its definition reads, step by step",
+          "[session][cache_policy][plain]") {
+    compare(
+        settings("mpcache", {{"theta", 0.02}, {"cluster", 2}, {"coarse_share", 0.5}, {"fine_share", 0.2}}),
+        [](const Plain&) { return plain_mpcache(0.02, 2, 0.5, 0.2); }, false);
+    compare(
+        settings("mpcache", {{"theta", 0}, {"cluster", 4}, {"coarse_share", 0.4}, {"fine_share", 0.1}}),
+        [](const Plain&) { return plain_mpcache(0, 4, 0.4, 0.1); }, false);
 }
 
 TEST_CASE("RefreshKV reads what its definition reads, step by step", "[session][cache_policy][plain]") {

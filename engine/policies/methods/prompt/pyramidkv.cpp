@@ -96,7 +96,8 @@ CacheMethod cache_method_list::pyramidkv() {
         choice("layer_budgets", "Layer budgets",
                "exact: on a line that sums to the total; whole_steps: falling by a whole number, as in the "
                "released code, whose sum misses the total; kvpress: the window is part of the line.",
-               {"exact", "whole_steps", "kvpress"}, 0)};
+               {"exact", "whole_steps", "kvpress"}, 0),
+        per_query_head()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<PyramidKv>(WindowScores::of(values),

@@ -41,7 +41,7 @@ CacheMethod cache_method_list::snapkv() {
     method.cost = "stores and reads `budget` entries and the generated ones; a window of rows, once";
     method.source = "Li et al. 2024";
     method.prompt_only = true;
-    method.parameters = {budget(), window(), kernel(), pool(), group()};
+    method.parameters = {budget(), window(), kernel(), pool(), group(), per_query_head()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<SnapKv>(WindowScores::of(values), context);
