@@ -6,14 +6,17 @@
 //           channel; sim = sum_c q_c (0.6 max_c + 0.4 min_c), maximum of the group
 //           coarse: the best floor(coarse_share * all) of the large clusters, and the first and the last one
 //           fine: within them the best floor(fine_share * all) of the small clusters, and the first and the last one: these are read
-// Ours: rows of attention as they are (the released code leaves out mask and scale there).
+// The released code scores the prompt without causal mask and scale (compat_scores), and adds the last clusters only where the last large
+// one is partial (compat_last_cluster). Here the newest entry stays and is read in any case.
 // Source: reference/cache_policies.md, section 6; Zeng et al. 2025 (MPCache).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace refreshlab {
 
@@ -28,6 +31,8 @@ public:
     MpCache(const CacheValues& values, const PolicyContext& context)
         : m_cluster(values.whole("cluster"))
         , m_theta(values.real("theta"))
+        , m_raw_scores(values.flag("compat_scores"))
+        , m_last_if_partial(values.flag("compat_last_cluster"))
         , m_context(context)
         , m_bounds(static_cast<size_t>(context.layers * context.kv_heads)) {
         set_values(values);
@@ -36,21 +41,13 @@ public:
     [[nodiscard]] PolicyNeeds needs() const override {
         const int64_t length = m_context.prompt_length;
         const double share = length > long_prompt ? share_of_long_prompts : share_of_queries;
-        return {.prompt_rows =
-                    std::max<int64_t>(static_cast<int64_t>(share * static_cast<double>(length)), 1),
-                .query = true};
+        const int64_t rows = std::max<int64_t>(static_cast<int64_t>(share * static_cast<double>(length)), 1);
+        return {
+            .prompt_rows = m_raw_scores ? 0 : rows, .prompt_queries = m_raw_scores ? rows : 0, .query = true};
     }
 
     void read_prompt(const PromptView& view, CacheEditor& cache) override {
-        std::vector<float> most(static_cast<size_t>(view.length), 0);
-        for (int64_t r = 0; r < view.rows.n0; ++r) {
-            std::vector<std::span<const float>> heads;
-            for (int64_t head = 0; head < m_context.heads; ++head)
-                heads.push_back(view.rows.row(r, head));
-            const std::vector<float> mean = cache_scores::reduce_group(heads, cache_scores::Group::mean);
-            for (size_t j = 0; j < most.size(); ++j)
-                most[j] = std::max(most[j], mean[j]);
-        }
+        const std::vector<float> most = most_looked_at(view, cache);
         std::vector<int64_t> kept;
         for (int64_t j = 0; j < view.length; ++j)
             if (static_cast<double>(most[static_cast<size_t>(j)]) >= m_theta || j + 1 == view.length)
@@ -68,11 +65,12 @@ public:
             measure(view.layer, head, cache);
             const std::vector<int64_t> clusters = choose(view, head);
             const auto held = cache.held(view.layer, head);
+            auto& chosen = m_chosen[static_cast<size_t>(head)];
             for (const int64_t cluster : clusters) {
                 const int64_t end = std::min((cluster + 1) * m_cluster, std::ssize(held));
-                auto& chosen = m_chosen[static_cast<size_t>(head)];
                 chosen.insert(chosen.end(), held.begin() + cluster * m_cluster, held.begin() + end);
             }
+            if (chosen.empty() || chosen.back() != held.back()) chosen.push_back(held.back());
         }
         return &m_chosen;
     }
@@ -92,6 +90,45 @@ public:
     }
 
 private:
+    /// Of each entry of the prompt, the most that a late row gives it, mean of the query heads.
+    [[nodiscard]] std::vector<float> most_looked_at(const PromptView& view, const CacheEditor& cache) const {
+        std::vector<std::vector<float>> keys; // of each KV head
+        for (int64_t head = 0; head < m_context.kv_heads && m_raw_scores; ++head)
+            keys.push_back(cache.keys(view.layer, head, cache.held(view.layer, head)));
+        std::vector<float> most(static_cast<size_t>(view.length), 0);
+        const int64_t rows = m_raw_scores ? view.queries.n0 : view.rows.n0;
+        for (int64_t r = 0; r < rows; ++r) {
+            std::vector<std::vector<float>> raw;
+            for (int64_t head = 0; head < m_context.heads && m_raw_scores; ++head)
+                raw.push_back(softmax_of_products(view.queries.row(r, head),
+                                                  keys[static_cast<size_t>(head / m_context.group())]));
+            std::vector<std::span<const float>> heads(raw.begin(), raw.end());
+            for (int64_t head = 0; head < m_context.heads && !m_raw_scores; ++head)
+                heads.push_back(view.rows.row(r, head));
+            const std::vector<float> mean = cache_scores::reduce_group(heads, cache_scores::Group::mean);
+            for (size_t j = 0; j < most.size(); ++j)
+                most[j] = std::max(most[j], mean[j]);
+        }
+        return most;
+    }
+    /// Over all keys, those behind the query included, not divided by the root of head_dim.
+    [[nodiscard]] static std::vector<float> softmax_of_products(std::span<const float> q,
+                                                                const std::vector<float>& keys) {
+        std::vector<float> row;
+        for (size_t first = 0; first < keys.size(); first += q.size())
+            row.push_back(
+                std::inner_product(q.begin(), q.end(), keys.begin() + static_cast<int64_t>(first), 0.0F));
+        const float largest = *std::ranges::max_element(row);
+        double sum = 0;
+        for (float& x : row) {
+            x = std::exp(x - largest);
+            sum += static_cast<double>(x);
+        }
+        for (float& x : row)
+            x = static_cast<float>(static_cast<double>(x) / sum);
+        return row;
+    }
+
     /// Of the small clusters of what a KV head holds: [clusters][max, min][head_dim].
     struct Bounds {
         int64_t entries = 0; ///< that are in it
@@ -136,8 +173,9 @@ private:
             }
             of_large.push_back(similarity(view, head, joined.data()));
         }
+        const bool last = !m_last_if_partial || bounds.entries % (2 * m_cluster) != 0;
         std::vector<int64_t> candidates;
-        for (const int64_t i : with_ends(of_large, m_coarse_share, large)) {
+        for (const int64_t i : with_ends(of_large, m_coarse_share, large, last)) {
             for (int64_t k = 2 * i; k < std::min(2 * i + 2, small); ++k) {
                 candidates.push_back(k);
                 of_small.push_back(
@@ -145,17 +183,17 @@ private:
             }
         }
         std::vector<int64_t> chosen;
-        for (const int64_t i : with_ends(of_small, m_fine_share, small))
+        for (const int64_t i : with_ends(of_small, m_fine_share, small, last))
             chosen.push_back(candidates[static_cast<size_t>(i)]);
         return chosen;
     }
-    /// The best floor(share * all), the first and the last; ascending. The 1e-9 is for shares such as 0.2 * 5.
+    /// The best floor(share * all), the first, and maybe the last; ascending. The 1e-9 is for shares such as 0.2 * 5.
     [[nodiscard]] static std::vector<int64_t> with_ends(const std::vector<float>& scores, double share,
-                                                        int64_t all) {
+                                                        int64_t all, bool last) {
         std::vector<int64_t> best =
             cache_scores::top(scores, static_cast<int64_t>(share * static_cast<double>(all) + 1e-9));
         best.push_back(0);
-        best.push_back(std::ssize(scores) - 1);
+        if (last) best.push_back(std::ssize(scores) - 1);
         std::ranges::sort(best);
         const auto rest = std::ranges::unique(best);
         best.erase(rest.begin(), rest.end());
@@ -176,6 +214,7 @@ private:
 
     int64_t m_cluster;
     double m_theta, m_coarse_share = 0, m_fine_share = 0;
+    bool m_raw_scores, m_last_if_partial;
     PolicyContext m_context;
     std::vector<Bounds> m_bounds; ///< [layers * kv_heads]
     HeadPositions m_chosen;
@@ -203,7 +242,13 @@ CacheMethod cache_method_list::mpcache() {
         live(real("coarse_share", "Coarse share", "",
                   "Of the large clusters, what the fine round looks into.", 0, 1, 0.5)),
         live(real("fine_share", "Fine share", "",
-                  "Of all small clusters, what is read beside the first and the last.", 0, 1, 0.2))};
+                  "Of all small clusters, what is read beside the first and the last.", 0, 1, 0.2)),
+        flag("compat_scores", "Scores as released",
+             "The prompt is scored without causal mask and scale, as in the released code.", false),
+        flag("compat_last_cluster", "Last cluster as released",
+             "The last clusters are added only where the last large one is partial; the newest entry is read "
+             "anyway.",
+             false)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<MpCache>(values, context);

@@ -76,6 +76,14 @@ TEST_CASE("DefensiveKV weighs by projected values, and keeps what is attended wh
     // Parts of a token: head 0 has 0.1, 0.1, 0.1, 0.999. Scores 0.04, 0.0125, 0.0125, 0.125; head 1: 0.1125 three times, and 0.0002.
     CHECK(kept(0, 0) == std::pair(Positions{3, 4}, Positions{0, 1, 2, 4}));
     CHECK(kept(1, 0) == std::pair(Positions{3, 4}, Positions{1, 2, 3, 4}));
+    // The bias of the column in front of the window: 0.12. Before 0.78 of its own sum: nothing of head 0; of head 1 entries 3 and 0 (0.6),
+    // but no more than two.
+    const auto policy = make("defensivekv", {{"budget", 3}, {"window", 1}, {"kernel", 1}, {"bias", 1}},
+                             context_of(1, 2, 2, 5));
+    FakeCache cache(1, 2, 5);
+    read(*policy, cache, 0, 1, 2, rows, norms);
+    CHECK(cache.of(0, 0) == Positions{3, 4});
+    CHECK(cache.of(0, 1) == Positions{0, 2, 3, 4});
     // Parts of a head: a quarter each; a third three times, and nothing.
     CHECK(kept(0, 1) == std::pair(Positions{0, 4}, Positions{0, 1, 2, 4}));
 }

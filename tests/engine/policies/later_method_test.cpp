@@ -4,6 +4,8 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+#include <cmath>
+
 namespace later_method_test {
 
 using namespace refreshlab;
@@ -214,6 +216,27 @@ TEST_CASE("MPCache: what no late row looks at leaves; a step reads the best clus
     read = policy->before_attention(step, cache);
     CHECK((*read)[0] == std::vector<int64_t>{1, 3, 8, 10});
 
+    // As released: the last large cluster is whole and has no right of its own; the newest entry is read alone.
+    const auto released = make("mpcache",
+                               {{"theta", 0.1},
+                                {"cluster", 1},
+                                {"coarse_share", 0.5},
+                                {"fine_share", 0.25},
+                                {"compat_last_cluster", 1}},
+                               context);
+    FakeCache again(1, 1, 10);
+    for (const auto& [position, channel] : keys)
+        again.key(position) = {channel, 5};
+    released->read_prompt(prompt, again);
+    again.append(10);
+    read = released->before_attention(step, again);
+    CHECK((*read)[0] == std::vector<int64_t>{1, 3, 7, 10}); // 9 and 10 were no candidates
+    again.append(11);                                       // the last cluster is partial
+    step.position = 11;
+    read = released->before_attention(step, again);
+    CHECK((*read)[0] == std::vector<int64_t>{1, 3, 7, 11});
+    step.position = 10;
+
     const auto everything = make("mpcache", {{"theta", 0}, {"coarse_share", 1}, {"fine_share", 1}}, context);
     FakeCache all(1, 1, 10);
     everything->read_prompt(prompt, all);
@@ -221,6 +244,25 @@ TEST_CASE("MPCache: what no late row looks at leaves; a step reads the best clus
     read = everything->before_attention(step, all);
     CHECK((*read)[0] == all.of(0, 0));
     CHECK(all.of(0, 0).size() == 11);
+}
+
+TEST_CASE("MPCache scores a prompt as its released code does, where it is asked to", "[policies]") {
+    PolicyContext context = one_head();
+    context.prompt_length = 4;
+    const auto policy = make("mpcache", {{"theta", 0.2}, {"compat_scores", 1}}, context);
+    CHECK(policy->needs().prompt_rows == 0);
+    CHECK(policy->needs().prompt_queries == 1);
+    FakeCache cache(1, 1, 4);
+    // Products with (1, 0): ln 1, ln 2, ln 4, ln 1; their softmax: 1/8, 1/4, 1/2, 1/8.
+    for (const int64_t p : {0, 1, 2, 3})
+        cache.key(p) = {std::log(p == 1 ? 2.0F : p == 2 ? 4.0F : 1.0F), 7};
+    const Rows queries({1.0F, 0.0F}, 1, 1);
+    PromptView prompt;
+    prompt.length = 4;
+    prompt.queries = queries.cube;
+    policy->read_prompt(prompt, cache);
+    CHECK(cache.of(0, 0) == std::vector<int64_t>{1, 2, 3});
+    CHECK(std::abs(cache.scores[0][2] - 0.5F) < 1e-6F);
 }
 
 } // namespace later_method_test

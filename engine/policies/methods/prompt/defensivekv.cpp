@@ -5,9 +5,9 @@
 //                 or over the entries of the head
 //   score       = risk * nu
 //   stays anyway: of each KV head, in order of mean raw attention in parts of the head's whole, the entries before the one at which the
-//                 running sum reaches 0.9 - bias, at most budget - w; bias = mean attention of all rows on the window
-// The best columns stay, with the window: of a layer's KV heads together, or of the whole model (Layer-DefensiveKV). The released code
-// measures the bias when the window is cut off already; here it is that of the window.
+//                 running sum reaches 0.9 - bias, at most budget - w; bias = mean attention of all rows on the window, or (as
+//                 released, where the window is cut off before) on the w columns in front of it
+// The best columns stay, with the window: of a layer's KV heads together, or of the whole model (Layer-DefensiveKV).
 // Source: reference/cache_policies.md, section 5; Feng et al. 2025 (DefensiveKV); nu and what stays anyway: Feng et al. 2025 (CriticalKV).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
@@ -34,6 +34,7 @@ public:
         , m_kernel(values.whole("kernel"))
         , m_over_heads(values.whole("value_norm") == 0)
         , m_forced(values.flag("forced"))
+        , m_bias_in_front(values.whole("bias") == 1)
         , m_all_layers(all_layers)
         , m_context(context) {
         if (m_budget <= m_window) m_window = std::max<int64_t>(m_budget / 2, 1);
@@ -123,12 +124,13 @@ private:
         return all;
     }
 
-    /// Mean attention of the rows of all query heads on the window.
+    /// Mean attention of the rows of all query heads on the window, or on the columns in front of it.
     [[nodiscard]] double bias(const PromptView& view) const {
         double mean = 0;
         for (int64_t head = 0; head < m_context.kv_heads; ++head)
             for_rows(view, head, [&](std::span<const float> row) {
-                mean += sum(row.last(static_cast<size_t>(m_window)));
+                if (m_bias_in_front) row = row.first(row.size() - static_cast<size_t>(m_window));
+                mean += sum(row.last(std::min(row.size(), static_cast<size_t>(m_window))));
             });
         return mean / static_cast<double>(m_window * m_context.heads);
     }
@@ -190,7 +192,7 @@ private:
     }
 
     int64_t m_budget, m_window, m_kernel;
-    bool m_over_heads, m_forced, m_all_layers;
+    bool m_over_heads, m_forced, m_bias_in_front, m_all_layers;
     PolicyContext m_context;
     std::vector<Layer> m_layers; ///< of the prompt, until they are shared out
 };
@@ -203,13 +205,19 @@ CacheMethod method_of(std::string_view name, std::string_view label) {
     method.source = "Feng et al. 2025 (DefensiveKV)";
     method.prompt_only = true;
     method.parameters = {
-        budget(), window(), kernel(5),
+        budget(),
+        window(),
+        kernel(5),
         choice("value_norm", "Value norm",
                "Norms of projected values are divided by their sum over the KV heads of a token (released "
                "code), or over the entries of a KV head.",
                {"heads", "entries"}, 0),
         flag("forced", "Keep the attended",
-             "What covers 0.9 of a head's mean attention stays, whatever its values.", true)};
+             "What covers 0.9 of a head's mean attention stays, whatever its values.", true),
+        choice("bias", "Bias",
+               "What the window has of that: its own attention, or (released code) that of the columns in "
+               "front of it.",
+               {"window", "before_window"}, 0)};
     return method;
 }
 
