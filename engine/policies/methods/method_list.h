@@ -21,6 +21,7 @@ CacheMethod defensivekv();
 CacheMethod layer_defensivekv();
 CacheMethod dapq();
 CacheMethod quest();
+CacheMethod fasa();
 CacheMethod mpcache();
 CacheMethod lazy_eviction();
 CacheMethod refreshkv();
@@ -49,6 +50,7 @@ inline constexpr CacheMethod (*all[])() = {full,
                                            layer_defensivekv,
                                            dapq,
                                            quest,
+                                           fasa,
                                            mpcache,
                                            lazy_eviction,
                                            refreshkv,

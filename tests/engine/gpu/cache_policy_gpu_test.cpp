@@ -43,8 +43,8 @@ const std::vector<std::string_view> listed{"sliding_window",
                                            "defensivekv",
                                            "layer_defensivekv",
                                            "dapq"};
-const std::vector<std::string_view> layer_by_layer{"quest",     "refreshkv",   "think", "kivi",   "mikv",
-                                                   "kv_direct", "turbo_quant", "arkv",  "mpcache"};
+const std::vector<std::string_view> layer_by_layer{"quest",     "refreshkv",   "think", "kivi",    "mikv",
+                                                   "kv_direct", "turbo_quant", "arkv",  "mpcache", "fasa"};
 
 std::shared_ptr<const ModelPair> pair_of(bool on_host_machine) {
     TinyShape shape;
@@ -75,6 +75,7 @@ CachePolicyConfig small(std::string_view name) {
     set("residual", 32);
     set("theta", 0.03);
     set("cluster", 2);
+    set("pairs", 1);
     if (policy.policy == "arkv") // layers of a random model are much alike
         for (const char* tau : {"tau1", "tau2", "tau3"})
             set(tau, 0.05);

@@ -265,4 +265,44 @@ TEST_CASE("MPCache scores a prompt as its released code does, where it is asked 
     CHECK(std::abs(cache.scores[0][2] - 0.5F) < 1e-6F);
 }
 
+TEST_CASE("FASA reads by the pair of channels that says what the whole product says", "[policies]") {
+    PolicyContext context = one_head();
+    context.head_dim = 4;
+    context.rope_frequencies = {1.0F, 0.1F};
+    context.prompt_length = 6;
+    // Channels 0 and 2 are a pair, and 1 and 3. The queries see large differences in the second pair alone.
+    const std::vector<std::vector<float>> keys{{1, 0, 0, 5},     {0, 0, 0, 40},   {0.5F, 1, 0, 0},
+                                               {0, 2, 0.5F, 30}, {0.9F, 0, 1, 1}, {0, 0, 0, -9},
+                                               {0, 0, 0, 0}};
+    const auto read = [&](std::vector<std::pair<const char*, double>> more) {
+        CachePolicyConfig config = cache_policy_defaults("fasa", "a test");
+        more.insert(more.begin(), {{"budget", 3.0}, {"dense_layers", 0.0}, {"profile_queries", 2.0}});
+        for (const auto& [key, value] : more)
+            config.values.find(key)->second = value;
+        const auto policy = make_cache_policy(config, context);
+        FakeCache cache(1, 1, 6, 4);
+        for (int64_t p = 0; p < 7; ++p)
+            cache.key(p) = keys[static_cast<size_t>(p)];
+        const Rows queries({1, 0, 1, 1, 1, 0, 1, 1}, 2, 1);
+        PromptView prompt;
+        prompt.length = 6;
+        prompt.queries = queries.cube;
+        policy->read_prompt(prompt, cache);
+        CHECK(cache.of(0, 0).size() == 6);
+        cache.append(6);
+        const Rows query({30, 0, 40, 1}, 1, 1); // by the first pair 4 and 0 would be the best
+        StepView step;
+        step.position = 6;
+        step.query = query.cube;
+        const HeadPositions* chosen = policy->before_attention(step, cache);
+        return chosen == nullptr ? Positions{} : (*chosen)[0];
+    };
+    CHECK(read({{"pairs", 1}}) == Positions{1, 3, 6}); // by the second pair 40 and 30, and the newest
+    CHECK(read({{"pairs", 2}}) == Positions{3, 4, 6}); // all pairs are the product: 50 and 68
+    // As neighbours channels 2 and 3 go together: 40 for 1, 50 for 3, 41 for 4.
+    CHECK(read({{"pairs", 1}, {"channel_pairs", 1}}) == Positions{3, 4, 6});
+    CHECK(read({{"pairs", 1}, {"budget", 7}}).empty()); // all fit
+    CHECK(read({{"pairs", 1}, {"dense_layers", 1}}).empty());
+}
+
 } // namespace later_method_test

@@ -387,6 +387,65 @@ private:
     int64_t m_budget, m_page, m_dense_layers;
 };
 
+class PlainFasa final : public PlainPolicy {
+public:
+    PlainFasa(int64_t budget, int64_t pairs, int64_t queries, int64_t dense_layers)
+        : m_budget(budget)
+        , m_pairs(pairs)
+        , m_queries(queries)
+        , m_dense_layers(dense_layers) {}
+
+    void prompt(const PlainLayer& view) override {
+        for (int64_t h = 0; h < view.heads; ++h) {
+            const at::Tensor keys = view.k.select(1, h / view.group());
+            at::Tensor overlap = at::zeros({keys.size(1) / 2}, at::kDouble);
+            for (int64_t t = view.n() - m_queries; t < view.n(); ++t) {
+                const at::Tensor parts = products(view.q[t][h], keys.slice(0, 0, t + 1)); // [t + 1, pairs]
+                const int64_t k = std::min(m_budget, (view.n() - m_queries + 1) / 2);
+                const PositionSet best = largest(parts.sum(1), k);
+                for (int64_t i = 0; i < parts.size(1); ++i)
+                    for (const int64_t p : largest(parts.select(1, i), k))
+                        if (best.contains(p)) overlap[i] += 1;
+            }
+            // Of equal ones the later, as everywhere.
+            overlap = overlap + 1e-9 * at::arange(overlap.size(0), at::kDouble);
+            m_chosen[{view.layer, h}] = at::topk(overlap, std::min(m_pairs, overlap.size(0)));
+        }
+    }
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        if (view.layer < m_dense_layers || view.n() <= m_budget) return all_of(view.n());
+        std::vector<at::Tensor> scores;
+        for (int64_t h = kv_head * view.group(); h < (kv_head + 1) * view.group(); ++h)
+            scores.push_back(products(view.q[view.n() - 1][h], view.k.select(1, kv_head))
+                                 .index_select(1, std::get<1>(m_chosen.at({view.layer, h})))
+                                 .sum(1));
+        PositionSet read = largest(at::stack(scores).amax(0).slice(0, 0, view.n() - 1), m_budget - 1);
+        read.insert(view.n() - 1);
+        return read;
+    }
+    void after(const PlainLayer&) override {}
+    PositionSet held(int64_t, int64_t, int64_t n) const override { return all_of(n); }
+
+private:
+    /// [keys, pairs]
+    [[nodiscard]] static at::Tensor products(const at::Tensor& q, const at::Tensor& keys) {
+        const int64_t half = q.size(0) / 2;
+        const at::Tensor each = keys * q;
+        return each.slice(1, 0, half) + each.slice(1, half);
+    }
+    [[nodiscard]] PositionSet largest(const at::Tensor& scores, int64_t k) {
+        const auto [values, order] = scores.sort(0, true);
+        if (k < scores.size(0)) compared(number(values[k - 1] - values[k]));
+        PositionSet best;
+        for (int64_t i = 0; i < k; ++i)
+            best.insert(order[i].item<int64_t>());
+        return best;
+    }
+
+    int64_t m_budget, m_pairs, m_queries, m_dense_layers;
+    std::map<std::pair<int64_t, int64_t>, std::tuple<at::Tensor, at::Tensor>> m_chosen;
+};
+
 class PlainMpCache final : public PlainPolicy {
 public:
     PlainMpCache(double theta, int64_t cluster, double coarse_share, double fine_share)
@@ -569,6 +628,10 @@ std::unique_ptr<PlainPolicy> plain_dapq(int64_t budget, int64_t pseudo_tokens, c
 }
 std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers) {
     return std::make_unique<PlainQuest>(budget, page, dense_layers);
+}
+std::unique_ptr<PlainPolicy> plain_fasa(int64_t budget, int64_t pairs, int64_t queries,
+                                        int64_t dense_layers) {
+    return std::make_unique<PlainFasa>(budget, pairs, queries, dense_layers);
 }
 std::unique_ptr<PlainPolicy> plain_mpcache(double theta, int64_t cluster, double coarse_share,
                                            double fine_share) {

@@ -72,6 +72,9 @@ struct PlainRefreshKv {
                                                       const ModelConfig& config,
                                                       const std::map<std::string, at::Tensor>& weights);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers);
+/// Pairs of half a head's distance.
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_fasa(int64_t budget, int64_t pairs, int64_t queries,
+                                                      int64_t dense_layers);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_mpcache(double theta, int64_t cluster, double coarse_share,
                                                          double fine_share);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings);

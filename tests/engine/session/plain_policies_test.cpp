@@ -1,4 +1,4 @@
-// H2O, CAKE, DefensiveKV, ARKV, DapQ, Quest, MPCache and RefreshKV in sessions against plain ones that read the whole text anew at every step.
+// H2O, CAKE, DefensiveKV, ARKV, DapQ, Quest, FASA, MPCache and RefreshKV in sessions against plain ones that read the whole text anew at every step.
 #include "engine/cache/kv_cache.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/decode/decode_session.h"
@@ -212,6 +212,15 @@ TEST_CASE("Quest reads what its definition reads, step by step", "[session][cach
     compare(
         settings("quest", {{"budget", 10}, {"page", 8}, {"dense_layers", 0}}),
         [](const Plain&) { return plain_quest(10, 8, 0); }, false);
+}
+
+TEST_CASE("FASA reads what its definition reads, step by step", "[session][cache_policy][plain]") {
+    compare(
+        settings("fasa", {{"budget", 12}, {"pairs", 1}, {"dense_layers", 1}, {"profile_queries", 4}}),
+        [](const Plain&) { return plain_fasa(12, 1, 4, 1); }, true);
+    compare(
+        settings("fasa", {{"budget", 9}, {"pairs", 2}, {"dense_layers", 0}, {"profile_queries", 8}}),
+        [](const Plain&) { return plain_fasa(9, 2, 8, 0); }, false);
 }
 
 TEST_CASE("MPCache evicts once and reads what its definition reads, step by step",

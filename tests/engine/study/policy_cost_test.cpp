@@ -97,7 +97,8 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             {"arkv", arkv(row.entries, n, budget)},
             {"quest", n},
             {"lazy_eviction", budget + steps}, // after 8 steps, and then
-            {"mpcache", n},                    // rows of random weights give everybody a ten thousandth
+            {"fasa", n},
+            {"mpcache", n}, // rows of random weights give everybody a ten thousandth
             {"refreshkv", n},
             {"cam", budget + steps},
             {"d2o", budget},             // two heads: scaled to 0 and 1 in both layers, so these share evenly
@@ -142,11 +143,13 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
         }
         CHECK(row.cache_bytes == bytes);
         CHECK(row.metadata_bytes == metadata);
-        const bool dense = row.policy == "full" || row.policy == "quest" || row.policy == "refreshkv";
+        const bool dense = row.policy == "full" || row.policy == "quest" || row.policy == "refreshkv" ||
+                           row.policy == "fasa";
         CHECK(row.index_bytes == (dense ? 0 : index));
         if (row.policy != "arkv")
             CHECK((row.scratch_bytes > 0) == (metadata > 0 || row.policy == "kv_direct"));
-        const bool reads_part = row.policy == "quest" || row.policy == "refreshkv" || row.policy == "mpcache";
+        const bool reads_part = row.policy == "quest" || row.policy == "refreshkv" ||
+                                row.policy == "mpcache" || row.policy == "fasa";
         CHECK((row.entries_read < static_cast<double>(n)) ==
               (reads_part || row.policy == "arkv" ||
                (bytes < heads * n * entry && metadata == 0 && row.policy != "kv_direct")));
