@@ -97,7 +97,8 @@ private:
         std::vector<float> overlap(all.size(), 0); // counts: ties are ties
         for (int64_t r = 0; r < view.queries.n0; ++r) {
             const auto q = view.queries.row(r, head);
-            const auto seen = std::span(keys).first(static_cast<size_t>((first_sees + r) * m_context.head_dim));
+            const auto seen =
+                std::span(keys).first(static_cast<size_t>((first_sees + r) * m_context.head_dim));
             const std::vector<int64_t> best = cache_scores::top(score(q, seen, all), k);
             for (const int64_t pair : all) {
                 std::vector<int64_t> both;
