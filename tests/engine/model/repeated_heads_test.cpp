@@ -1,9 +1,8 @@
 // A model with keys and values of its own for every query head is the same model.
-#include "engine/model/repeated_heads.h"
-
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/derive/weight_changes.h"
+#include "engine/model/repeated_heads.h"
 #include "tests/engine/model/support.h"
 #include "tests/support/forward.h"
 #include "tests/support/seed.h"

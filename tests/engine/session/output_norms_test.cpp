@@ -1,8 +1,7 @@
 // Values behind the output projection, against the sum written out.
-#include "engine/session/policies/output_norms.h"
-
 #include "engine/cache/kv_cache.h"
 #include "engine/model/derive/weight_changes.h"
+#include "engine/session/policies/output_norms.h"
 #include "kernels/blocks/blocks.h"
 #include "tests/support/seed.h"
 
@@ -16,7 +15,8 @@ namespace output_norms_test {
 using namespace refreshlab;
 using namespace refreshlab::test;
 
-TEST_CASE("norms of values behind the output projection are those of the sum written out", "[session][cache_policy]") {
+TEST_CASE("norms of values behind the output projection are those of the sum written out",
+          "[session][cache_policy]") {
     constexpr int64_t length = 9, heads = 4, kv_heads = 2, d = 16, hidden = 48;
     at::manual_seed(seed(91));
     KvCache cache(1, kv_heads, length, d, at::kFloat, at::kCPU);
@@ -38,7 +38,8 @@ TEST_CASE("norms of values behind the output projection are those of the sum wri
                 for (int64_t o = 0; o < hidden; ++o) {
                     double product = 0;
                     for (int64_t c = 0; c < d; ++c)
-                        product += static_cast<double>(v[j][head / 2][c]) * static_cast<double>(w[o][head * d + c]);
+                        product +=
+                            static_cast<double>(v[j][head / 2][c]) * static_cast<double>(w[o][head * d + c]);
                     sum += std::abs(product);
                 }
                 CHECK(std::abs(norms[head][j].item<double>() - sum) < 1e-5 * sum);
