@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/landscape/landscape_export.h"
 #include "engine/landscape/landscape_store.h"
+#include "engine/landscape/objective.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
 
@@ -12,12 +13,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 namespace refreshlab::app {
 
 Command add_export_command(CLI::App& app) {
     struct Options {
-        std::string trace, csv, npz, run;
+        std::string trace, csv, npz, run, objective;
     };
     auto options = std::make_shared<Options>();
     CLI::App* command = app.add_subcommand("export", "Write a trace as CSV and JSON");
@@ -36,6 +38,11 @@ Command add_export_command(CLI::App& app) {
         ->type_name("FILE");
     command->add_option("--run", options->run, "Id of one run of the trace (default: the newest)")
         ->type_name("ID");
+    command
+        ->add_option("--objective", options->objective,
+                     "What schedules.csv and frontiers.csv judge by: loss, kl, rejection or tokens_a_pass "
+                     "(default: loss, of a text that the student wrote kl)")
+        ->type_name("NAME");
     return [options] {
         if (options->csv.empty() && options->npz.empty())
             throw Error("exporting", options->trace, "nothing to write", "give --csv DIR or --npz FILE");
@@ -45,6 +52,16 @@ Command add_export_command(CLI::App& app) {
         const auto chosen = chosen_run(runs, options->run, "exporting", options->trace);
         auto landscape = load_landscape_of(options->trace, *chosen);
         if (landscape && !landscape->has_row(0)) landscape.reset(); // begun, and nothing to tell yet
+        std::optional<Objective> asked;
+        if (!options->objective.empty()) asked = objective_of(options->objective);
+        if (asked && !landscape)
+            throw Error("exporting", options->trace, "--objective is about a landscape, and the run has none",
+                        "refreshlab landscape " + options->trace + " computes it");
+        if (asked)
+            if (const std::string why = why_untold(landscape->info().values, *asked); !why.empty())
+                throw Error("exporting", "the landscape of " + options->trace, why,
+                            fmt::format("refreshlab landscape {} --objective {} computes them",
+                                        options->trace, to_string(*asked)));
         if (!options->npz.empty()) {
             if (!landscape) {
                 throw Error("exporting", options->trace, "run " + chosen->info().id + " has no landscape",
@@ -55,7 +72,12 @@ Command add_export_command(CLI::App& app) {
         }
         if (options->csv.empty()) return 0;
         export_csv(*chosen, options->csv);
-        if (landscape) export_landscape_csv(*landscape, options->csv);
+        if (landscape) {
+            const ChosenObjective usual = default_objective(chosen->info().config, landscape->info().values);
+            const Objective objective = asked.value_or(usual.objective);
+            export_landscape_csv(*landscape, options->csv, 32, objective);
+            say("schedules are judged by {}{}\n", to_string(objective), asked ? "" : ": " + usual.why);
+        }
         say("wrote {} steps to {}\n", chosen->steps(), options->csv);
         return 0;
     };

@@ -13,6 +13,7 @@
 #include "app/figures/table_figures.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/landscape/landscape_store.h"
+#include "engine/landscape/objective.h"
 #include "engine/record/trace/trace_store.h"
 #include "ui/figure/figure_file.h"
 
@@ -33,7 +34,7 @@ namespace {
 struct Options {
     std::vector<std::string> traces, runs, names;
     std::string panel, out, size = "84mm", theme = "paper", style, signals, right, signal, of, head, drift,
-                            map;
+                            map, objective;
     std::optional<int64_t> layer;
     std::string format = "svg"; ///< of --all
     bool all = false, rejected = false, notes = false;
@@ -128,6 +129,7 @@ ui::FigureRequest request_of(const Options& options) {
         request.views.text.coloured_by = request.views.distribution.signal = options.signal;
     request.views.text.rejected = options.rejected;
     request.notes = options.notes;
+    if (!options.objective.empty()) request.views.landscape.objective = objective_of(options.objective);
     request.right_axis = options.right;
     request.from = options.from;
     request.to = options.to;
@@ -194,7 +196,8 @@ void refuse_run_options(const Options& options, const std::string& input) {
                                                   {"--map", !options.map.empty()},
                                                   {"--layer", options.layer.has_value()},
                                                   {"--rejected", options.rejected},
-                                                  {"--notes", options.notes}};
+                                                  {"--notes", options.notes},
+                                                  {"--objective", !options.objective.empty()}};
     for (const auto& [option, is_given] : given)
         if (is_given)
             throw Error("drawing a figure", option,
@@ -321,6 +324,11 @@ Command add_figure_command(CLI::App& app) {
         ->add_option("--layer", options->layer,
                      "cache: entries of this layer's KV heads (default: all layers)")
         ->type_name("LAYER");
+    command
+        ->add_option("--objective", options->objective,
+                     "landscape, frontier, text by landscape:gain: judged by loss, kl, rejection or "
+                     "tokens_a_pass (default: loss, of a text that the student wrote kl)")
+        ->type_name("NAME");
     command->add_option("--drift", options->drift, "cache, drift: mean, k, v, k_max or v_max")
         ->type_name("WHAT");
     return [options] { return figure(*options); };

@@ -241,12 +241,12 @@ void export_landscape_csv(const Landscape& landscape, const std::filesystem::pat
     questions.objective = objective;
     const Findings found(landscape, questions);
 
-    std::string schedules = "kind,refreshes,loss,loss_above_teacher,efficiency,steps\r\n";
+    std::string schedules = "kind,refreshes,loss,loss_above_teacher,efficiency,steps,objective\r\n";
     const auto line = [&](const char* kind, const Schedule& schedule) {
-        schedules += fmt::format("{},{},{},{},{},{}\r\n", kind, schedule.steps.size(), cell(schedule.loss),
+        schedules += fmt::format("{},{},{},{},{},{},{}\r\n", kind, schedule.steps.size(), cell(schedule.loss),
                                  cell(schedule.loss - found.teacher),
                                  cell(found.efficiency_of(schedule.steps.size(), schedule.loss)),
-                                 fmt::join(schedule.steps, ";"));
+                                 fmt::join(schedule.steps, ";"), to_string(objective));
     };
     for (const Schedule& schedule : found.best)
         line("best", schedule);
@@ -254,13 +254,15 @@ void export_landscape_csv(const Landscape& landscape, const std::filesystem::pat
         line("blind_best", blind.best);
         line("blind_worst", blind.worst);
     }
-    std::string frontiers = "policy,signal,threshold,refreshes,loss,loss_above_teacher,efficiency\r\n";
+    std::string frontiers =
+        "policy,signal,threshold,refreshes,loss,loss_above_teacher,efficiency,objective\r\n";
     for (const RefreshPolicy& policy : frontier_policies(landscape)) {
         for (const FrontierPoint& point : threshold_frontier(landscape, policy, 0, 64, objective)) {
             frontiers += fmt::format(
-                "{},{},{},{},{},{},{}\r\n", policy.name, policy.triggers[0].signal, cell(point.threshold),
+                "{},{},{},{},{},{},{},{}\r\n", policy.name, policy.triggers[0].signal, cell(point.threshold),
                 point.refreshes, cell(point.loss), cell(point.loss - found.teacher),
-                cell(found.efficiency_of(static_cast<size_t>(point.refreshes), point.loss)));
+                cell(found.efficiency_of(static_cast<size_t>(point.refreshes), point.loss)),
+                to_string(objective));
         }
     }
     write_file(folder / "schedules.csv", schedules);

@@ -38,8 +38,8 @@ struct LandscapeQuestions {
 /// Throws Error{bad_input} where the file cannot be written or would be larger than 2 GiB.
 void export_landscape_npz(const Landscape& landscape, const std::filesystem::path& path);
 
-/// schedules.csv (kind, refreshes, loss, loss_above_teacher, efficiency, steps) with the best and the blind schedules, and
-/// frontiers.csv (policy, signal, threshold, refreshes, loss, loss_above_teacher, efficiency) with a row for every threshold of
+/// schedules.csv (kind, refreshes, loss, loss_above_teacher, efficiency, steps, objective) with the best and the blind schedules, and
+/// frontiers.csv (policy, signal, threshold, refreshes, loss, loss_above_teacher, efficiency, objective) with a row for every threshold of
 /// frontier_policies(), into folder (made if missing). Throws Error{bad_input}.
 void export_landscape_csv(const Landscape& landscape, const std::filesystem::path& folder, int64_t best = 32,
                           Objective objective = Objective::loss);

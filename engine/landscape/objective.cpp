@@ -59,6 +59,11 @@ bool tells(std::span<const std::string> values, Objective objective) {
     return std::ranges::find(values, value_of(objective)) != values.end();
 }
 
+std::string why_untold(std::span<const std::string> values, Objective objective) {
+    return tells(values, objective) ? std::string()
+                                    : fmt::format("its cells hold no {}", value_of(objective));
+}
+
 ChosenObjective default_objective(const RunConfig& config, std::span<const std::string> values) {
     if (!config.given_text.empty() || !config.given_ids.empty())
         return {Objective::loss, "the text is given"};
@@ -84,6 +89,13 @@ CellCosts::CellCosts(const Landscape& landscape, Objective objective)
 void CellCosts::enter(int64_t row) {
     m_row = row;
     m_draft = {};
+}
+
+void CellCosts::enter(int64_t row, int64_t behind) {
+    enter(row);
+    if (m_objective != Objective::tokens_a_pass) return; // the others know no past
+    for (int64_t step = row + 1; step <= behind; ++step)
+        static_cast<void>(next(step));
 }
 
 double CellCosts::next(int64_t step) {

@@ -34,6 +34,8 @@ inline constexpr Objective objectives[] = {Objective::loss, Objective::kl, Objec
 [[nodiscard]] std::string_view value_of(Objective objective);
 /// True where these values tell it. \param values  LandscapeInfo::values
 [[nodiscard]] bool tells(std::span<const std::string> values, Objective objective);
+/// Why they do not: "its cells hold no acceptance"; empty where they do.
+[[nodiscard]] std::string why_untold(std::span<const std::string> values, Objective objective);
 
 /// An objective and the reason for it, one line.
 struct ChosenObjective {
@@ -65,6 +67,8 @@ public:
     /// The landscape has the objective's value                                                          (asserted)
     CellCosts(const Landscape& landscape, Objective objective);
     void enter(int64_t row); ///< a draft begins here
+    /// The same; the next step that is asked for comes behind this one.
+    void enter(int64_t row, int64_t behind);
     /// Of the row at this step; steps ascend by one. Infinite where loss or KL is not finite.
     [[nodiscard]] double next(int64_t step);
 

@@ -253,12 +253,16 @@ double row_cost(const Landscape& landscape, int64_t a, int64_t b) {
     return sum;
 }
 
-double refresh_gain(const Landscape& landscape, int64_t j, int64_t i, std::optional<int64_t> horizon) {
+double refresh_gain(const Landscape& landscape, int64_t j, int64_t i, std::optional<int64_t> horizon,
+                    Objective objective) {
     RL_ASSERT(j < i);
+    CellCosts stays(landscape, objective), refreshed(landscape, objective);
+    stays.enter(j, i);
+    refreshed.enter(i);
     const int64_t end = horizon ? std::min(landscape.num_steps(), i + *horizon) : landscape.num_steps();
     double gain = 0;
     for (int64_t step = i + 1; step <= end; ++step)
-        gain += landscape.loss(j, step) - landscape.loss(i, step);
+        gain += stays.next(step) - refreshed.next(step);
     return gain;
 }
 

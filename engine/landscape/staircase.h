@@ -47,9 +47,9 @@ struct Staircase {
 /// Sum of the losses of row a over steps a + 1 .. b: c(a, b). 0 where b <= a.
 [[nodiscard]] double row_cost(const Landscape& landscape, int64_t a, int64_t b);
 
-/// Nats that a refresh at boundary i saves for one that stands in row j, over the steps i + 1 .. i + horizon:
-/// the sum of C[j, .] - C[i, .] there. Both rows are computed, j < i                                     (asserted)
+/// What a refresh at boundary i saves for one that stands in row j, over the steps i + 1 .. i + horizon, in the objective's unit: the sum
+/// of C[j, .] - C[i, .] there; under tokens_a_pass expected tokens more. Both rows are computed, j < i   (asserted)
 [[nodiscard]] double refresh_gain(const Landscape& landscape, int64_t j, int64_t i,
-                                  std::optional<int64_t> horizon = {});
+                                  std::optional<int64_t> horizon = {}, Objective objective = Objective::loss);
 
 } // namespace refreshlab

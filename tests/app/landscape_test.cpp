@@ -41,6 +41,15 @@ std::vector<std::string> of_text(const std::string& text, std::vector<std::strin
     return arguments;
 }
 
+/// What the stored landscape says under an objective.
+json read_objective(const std::string& trace, const std::string& objective, const std::string& summary) {
+    const Outcome outcome =
+        refreshlab_cli({"landscape", trace, "--objective", objective, "--best", "3", "--summary", summary});
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return read_json_file(summary);
+}
+
 } // namespace
 
 TEST_CASE("the landscape of a given text, its best schedule run, and the files made of it",
@@ -100,11 +109,29 @@ TEST_CASE("the landscape of a given text, its best schedule run, and the files m
         0);
     const Table schedules = read_csv(scratch / "csv/schedules.csv");
     CHECK(schedules.at(0, "kind") == "best");
+    CHECK(schedules.at(0, "objective") == "loss"); // of a given text
     CHECK(schedules.at(3, "steps") == fmt::format("{};{};{}", best["steps"][0].get<int>(),
                                                   best["steps"][1].get<int>(), best["steps"][2].get<int>()));
     const Table frontiers = read_csv(scratch / "csv/frontiers.csv");
     CHECK(frontiers.rows.size() > 50);
     CHECK(frontiers.at(0, "policy") == "periodic");
+    const json rejected = read_objective(trace, "rejection", summary);
+    const Outcome exported =
+        refreshlab_cli({"export", trace, "--csv", scratch / "rejection", "--objective", "rejection"});
+    REQUIRE(exported.status == 0);
+    CHECK_THAT(exported.err + exported.out, ContainsSubstring("judged by rejection"));
+    const Table by_rejection = read_csv(scratch / "rejection/schedules.csv");
+    CHECK(by_rejection.at(3, "objective") == "rejection");
+    CHECK_THAT(std::stod(by_rejection.at(3, "loss")),
+               WithinAbs(rejected["best"][3]["loss"].get<double>(), 1e-12));
+    // The figure's numbers are the command's.
+    REQUIRE(refreshlab_cli({"figure", trace, "-o", scratch / "f.svg", "--panel", "frontier", "--objective",
+                            "tokens_a_pass"})
+                .status == 0);
+    const json passes = read_objective(trace, "tokens_a_pass", summary);
+    const Table frontier = read_csv(scratch / "f.csv");
+    CHECK_THAT(std::stod(frontier.at(3, "tokens_a_pass")),
+               WithinAbs(passes["best"][3]["tokens_a_pass"].get<double>(), 1e-3));
     write_file(
         scratch / "read.py",
         "import numpy as n, sys\n"

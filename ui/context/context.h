@@ -3,6 +3,7 @@
 #include "engine/control/engine_link.h"
 #include "engine/landscape/best_schedule.h"
 #include "engine/landscape/landscape.h"
+#include "engine/landscape/objective.h"
 #include "engine/record/recording/recording.h"
 #include "ui/context/fonts.h"
 #include "ui/context/host.h"
@@ -71,10 +72,12 @@ struct UiContext {
     Landmarks landmarks;
     /// Of the shown run's text: every possible refresh; null where there is none. A snapshot, which grows by being replaced.
     std::shared_ptr<const Landscape> landscape;
-    std::string why_no_landscape; ///< of this run, though there is one: a sentence; else empty
-    /// By step: nats that a refresh at this boundary would have saved the shown run; absent where that is not known. Empty: no
-    /// landscape, or no staircase.
+    std::string why_no_landscape;    ///< of this run, though there is one: a sentence; else empty
+    ChosenObjective usual_objective; ///< of the landscape, unless a person has chosen one
+    /// By step: what a refresh at this boundary would have saved the shown run, under the objective of its view; absent where that is
+    /// not known. Empty: no landscape, or no staircase.
     std::vector<float> refresh_gains;
+    Objective gains_objective = Objective::loss; ///< of them
     /// What the panel Landscape shows as the best placement, for "Run the best schedule"; nothing while it shows none.
     std::optional<Schedule> best_schedule;
     /// Jobs are still making what panels of this frame will show (wait_for_jobs()). A picture waits for them.

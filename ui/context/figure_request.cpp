@@ -1,5 +1,7 @@
 #include "ui/context/figure_request.h"
 
+#include "ui/scene/landscape/cell_values.h"
+#include "ui/scene/landscape/objective_words.h"
 #include "ui/scene/runs/run_set.h"
 
 #include <fmt/format.h>
@@ -44,9 +46,12 @@ FigureRequest figure_request(const UiContext& ctx, const FigureKind& kind, bool 
     request.policy = ctx.drafts.policy();
     request.step = ctx.shown_step();
     if (request.landscape) {
-        const auto values = cell_values(*request.landscape);
-        if (std::ranges::find(values, request.views.landscape.cells.value) == values.end())
-            request.views.landscape.cells.value = {};
+        LandscapeView& view = request.views.landscape;
+        view.objective = // as it is shown
+            shown_objective(view, ctx.usual_objective, request.landscape->info().values).objective;
+        const auto values = cell_values(*request.landscape, *view.objective);
+        if (std::ranges::find(values, view.cells.under(*view.objective)) == values.end())
+            view.cells.value = {};
     }
     const DistributionSignals counted = signals_of(ctx.views.distribution, ctx.signals(),
                                                    deciding_signal(*request.policy)); // as it is shown

@@ -1,4 +1,5 @@
 // What the shell does with landscapes: which one is of the shown run, what a refresh would have gained it, and the actions.
+#include "ui/scene/landscape/objective_words.h"
 #include "ui/shell/parts.h"
 #include "ui/shell/shell_impl.h"
 #include "ui/state/shell_state.h"
@@ -21,6 +22,7 @@ void Shell::Impl::watch_landscape() {
     const auto landscape = state.landscapes.of(ctx.recording, ctx.steps);
     if (landscape != ctx.landscape) ctx.best_schedule.reset();
     ctx.landscape = landscape;
+    ctx.usual_objective = state.landscapes.usual();
     ctx.why_no_landscape = landscape ? std::string() : state.landscapes.why_none();
     if (!landscape) {
         ctx.refresh_gains.clear();
@@ -28,9 +30,14 @@ void Shell::Impl::watch_landscape() {
         return;
     }
     RunRefreshes refreshes = refreshes_of(*ctx.recording, ctx.steps);
-    if (state.gains_landscape == landscape && state.gains_refreshes == refreshes) return;
-    const ShownStairs run = stairs_of_run(*landscape, refreshes, {});
-    ctx.refresh_gains = run.there() ? gains_along(*landscape, run.stairs) : std::vector<float>();
+    const Objective objective =
+        shown_objective(ctx.views.landscape, ctx.usual_objective, landscape->info().values).objective;
+    if (state.gains_landscape == landscape && state.gains_refreshes == refreshes &&
+        ctx.gains_objective == objective)
+        return;
+    const ShownStairs run = stairs_of_run(*landscape, refreshes, {}, objective);
+    ctx.refresh_gains = run.there() ? gains_along(*landscape, run.stairs, objective) : std::vector<float>();
+    ctx.gains_objective = objective;
     state.gains_landscape = landscape;
     state.gains_refreshes = std::move(refreshes);
 }

@@ -108,6 +108,7 @@ LandscapeView landscape_of(const nlohmann::json& settings) {
     read(settings, "landscape_value", stored.value);
     read(settings, "landscape_ranges", stored.ranges);
     read(settings, "landscape_hidden", stored.hidden);
+    read(settings, "landscape_objective", stored.objective);
     return landscape_view(stored);
 }
 
@@ -147,6 +148,7 @@ void add_views(nlohmann::json& settings, const Views& views) {
     settings["landscape_value"] = landscape.value;
     settings["landscape_ranges"] = landscape.ranges;
     settings["landscape_hidden"] = landscape.hidden;
+    settings["landscape_objective"] = landscape.objective;
     settings["events_hidden"] = hidden_lanes(views.events);
 }
 

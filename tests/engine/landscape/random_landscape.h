@@ -8,7 +8,9 @@
 namespace refreshlab::test {
 
 /// Cells drawn at random, with entropy and KL beside the losses. \param every  rows 0, every, 2 * every, ...
-inline Landscape random_landscape(std::mt19937& random, int64_t tokens, int64_t every = 1) {
+/// \param acceptance  the cells have it too, between 0.2 and 1
+inline Landscape random_landscape(std::mt19937& random, int64_t tokens, int64_t every = 1,
+                                  bool acceptance = false) {
     LandscapeInfo info;
     info.prompt_ids = {1, 2, 3};
     std::uniform_real_distribution<float> value(0, 6);
@@ -17,6 +19,7 @@ inline Landscape random_landscape(std::mt19937& random, int64_t tokens, int64_t 
         info.teacher_logprob.push_back(-0.3F * value(random));
     }
     info.values = {"logprob", "entropy_bits", "kl_nats"};
+    if (acceptance) info.values.emplace_back("acceptance");
     info.teacher = "teacher digest";
     info.student = "student digest";
     info.device = "cpu";
@@ -26,11 +29,12 @@ inline Landscape random_landscape(std::mt19937& random, int64_t tokens, int64_t 
     for (int64_t j = 0; j < landscape.num_rows(); j += every) {
         auto row = std::make_shared<LandscapeRow>();
         row->row = j;
-        row->planes.resize(3);
+        row->planes.resize(landscape.info().values.size());
         for (int64_t i = j; i < landscape.num_steps(); ++i) {
             row->planes[0].push_back(-value(random));
             row->planes[1].push_back(value(random));
             row->planes[2].push_back(value(random) / 3);
+            if (acceptance) row->planes[3].push_back(0.2F + value(random) * 0.8F / 6);
         }
         landscape.put_row(std::move(row));
     }

@@ -1,11 +1,14 @@
 // The panel Landscape: computed, drawn, dragged, clicked, run for real, opened from a file, refused.
 #include "engine/landscape/best_schedule.h"
 #include "engine/landscape/landscape_store.h"
+#include "engine/landscape/objective.h"
 #include "engine/landscape/staircase.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/gui/painted.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/landscape/cell_values.h"
+#include "ui/scene/landscape/objective_words.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -41,9 +45,11 @@ void show_panel(Robot& r) {
     r.frames(8);
 }
 
-/// A finished run of `tokens` in layout Landscape, and its landscape.
-void compute(Robot& r, int32_t tokens = 40) {
+/// A finished run of `tokens` in layout Landscape, and its landscape, judged by the loss unless another is chosen.
+void compute(Robot& r, int32_t tokens = 40, std::optional<Objective> objective = Objective::loss) {
+    r.ctx().views.landscape.objective = objective;
     RunConfig config = r.config(tokens);
+    config.shadow = !objective; // the teacher reads every step: KL of all of them is recorded
     config.policy = preset_policy("entropy");
     config.policy.triggers[0].threshold = 2;
     config.policy.triggers[0].cooldown = 0;
@@ -65,6 +71,7 @@ void compute(Robot& r, int32_t tokens = 40) {
 }
 
 void go_back(Robot& r) {
+    r.ctx().views.landscape = {};
     r.act("view.layout.explore");
     r.frames(4);
 }
@@ -186,7 +193,7 @@ void the_colour_range_is_chosen(Robot& r) {
     r.ctx().views.landscape.cells = {};
     compute(r);
     r.move_away();
-    const auto own = [&] { return r.ctx().views.landscape.cells.own_range(); };
+    const auto own = [&] { return r.ctx().views.landscape.cells.own_range(Objective::loss); };
     const auto map = r.box("landscape/map");
     /// Cells of the picture, above the diagonal and away from its staircases.
     const auto cells = [&] {
@@ -273,7 +280,7 @@ void is_printed_as_it_is_painted(Robot& r) {
     compute(r);
     ui::LandscapeView& view = r.ctx().views.landscape;
     const ui::LandscapeView before = view;
-    for (const ui::CellValue& value : ui::cell_values(*r.ctx().landscape))
+    for (const ui::CellValue& value : ui::cell_values(*r.ctx().landscape, Objective::loss))
         for (const bool hidden : {false, true}) {
             view.cells.value = value;
             view.stairs = {true, !hidden, true, true};
@@ -424,6 +431,79 @@ void the_best_schedule_wins(Robot& r) {
     go_back(r);
 }
 
+/// LA10: what schedules are judged by is the text's until a person chooses; all numbers, labels and the file follow.
+void is_judged_by_what_is_chosen(Robot& r) {
+    compute(r, 40, std::nullopt);
+    const Landscape& landscape = *r.ctx().landscape;
+    GUI_CHECK(r.until([&] { return !r.ctx().unfinished; }, 200));
+    const auto policy = [&] { return r.ctx().drafts.policy(); };
+    const auto said = [&](Objective objective) {
+        const Staircase walk = walk_policy(landscape, policy(), objective);
+        const auto count = static_cast<int64_t>(walk.refreshes.size());
+        return fmt::format(
+            "{} {}", count,
+            ui::told_number(objective, ui::told_value(objective, teacher_value(landscape, objective),
+                                                      walk.loss, landscape.num_steps(), count)));
+    };
+    // The student wrote this text.
+    GUI_CHECK(row(r, "landscape/objective").starts_with("kl: the student wrote the text"));
+    GUI_CHECK(r.shows("Judged by kl, KL(teacher || student): the student wrote the text"));
+    GUI_CHECK(row(r, policy_row) == said(Objective::kl));
+    GUI_CHECK(r.ctx().landmarks.text("landscape/value") == "KL(teacher || student)");
+    const Schedule by_kl = r.ctx().best_schedule.value();
+    for (const Objective objective : {Objective::rejection, Objective::tokens_a_pass, Objective::loss}) {
+        r.te->SetRef("//Landscape");
+        r.te->ComboClick(fmt::format("##objective/{}: {} ({})", to_string(objective), label_of(objective),
+                                     unit_of(objective))
+                             .c_str());
+        r.te->SetRef("");
+        GUI_CHECK(r.until([&] { return !r.ctx().unfinished; }, 200));
+        GUI_CHECK(r.ctx().views.landscape.objective == objective);
+        GUI_CHECK(row(r, policy_row) == said(objective));
+        GUI_CHECK(r.ctx().gains_objective == objective);
+        const size_t k = r.ctx().best_schedule.value().steps.size();
+        GUI_CHECK(r.ctx().best_schedule->steps ==
+                  best_schedules(landscape, static_cast<int64_t>(k), objective)[k].steps);
+        GUI_CHECK(r.shows(ui::told_label(objective)));
+        // On paper as on screen.
+        const RecordedCanvas screen = painted(r), paper = printed(r, "landscape");
+        GUI_CHECK(same_cells(screen, paper, "triangle"));
+        const auto a = screen.lines_of("staircase_best"), b = paper.lines_of("staircase_best");
+        GUI_CHECK(!a.empty() && a.size() == b.size() && a[0].points.size() == b[0].points.size());
+        // The cell under the mouse in the words of the objective.
+        const auto map = r.box("landscape/map");
+        r.move(map.x + map.width * 0.51F, map.y + map.height * 0.1F);
+        if (objective != Objective::loss)
+            GUI_CHECK(
+                r.shows(label_of(ui::CellValue{ui::CellValue::Kind::above_teacher, {}, objective}) + " "));
+        r.move_away();
+    }
+    // A choice is taken back like any other.
+    r.act("edit.undo");
+    r.frames(3);
+    GUI_CHECK(r.ctx().views.landscape.objective == Objective::tokens_a_pass);
+    r.te->SetRef("//Landscape");
+    r.te->ComboClick("##objective/as the text asks for: kl");
+    r.te->SetRef("");
+    GUI_CHECK(r.until([&] { return !r.ctx().unfinished; }, 200));
+    GUI_CHECK(!r.ctx().views.landscape.objective);
+    GUI_CHECK(r.ctx().best_schedule.value().steps == by_kl.steps);
+    // The same text read again is the student's all the same, and its records say what was promised.
+    const auto before = r.recording();
+    r.act("landscape.run_best");
+    GUI_CHECK(r.until(
+        [&] {
+            return r.recording() != before && r.status()->state == EngineState::finished &&
+                   r.ctx().recording == r.recording();
+        },
+        20000));
+    GUI_CHECK(row(r, "landscape/objective").starts_with("kl: the student wrote the text"));
+    const std::string measured = row(r, "landscape/measured");
+    GUI_CHECK(measured.starts_with(fmt::format("best {0} {0} ", by_kl.steps.size())));
+    GUI_CHECK(std::abs(std::stod(measured.substr(measured.rfind(' '))) - by_kl.loss) < 1e-5);
+    go_back(r);
+}
+
 void stays_with_a_saved_run(Robot& r) {
     namespace fs = std::filesystem;
     compute(r, 24);
@@ -518,6 +598,8 @@ std::vector<Case> landscape_cases() {
          the_colour_range_is_chosen},
         {"landscape", "LA1 EX2 picture and frontier are printed as they are painted",
          is_printed_as_it_is_painted},
+        {"landscape", "LA10 what judges is chosen, and all that is shown follows",
+         is_judged_by_what_is_chosen},
         {"landscape", "LA9 the frontier zooms, pans and fits, and its points are still taken",
          the_frontier_zooms},
     };

@@ -7,6 +7,7 @@
 #include "ui/figure/figure_file.h"
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/landscape_model.h"
+#include "ui/scene/landscape/objective_words.h"
 #include "ui/scene/theme/stairs_colours.h"
 
 #include <catch2/catch_approx.hpp>
@@ -47,6 +48,7 @@ FigureRequest request_of(const Landscape& landscape, const std::string& panel) {
     request.panel = panel;
     request.runs.push_back({run, "the run"});
     request.landscape = std::make_shared<Landscape>(landscape);
+    request.views.landscape.objective = Objective::loss; // whoever wrote the text
     return request;
 }
 
@@ -174,7 +176,7 @@ TEST_CASE("figures of a landscape show what the panel shows: staircases, colours
     // The policy's two refreshes, and as many by the best: the model of the panel says what they lose.
     const auto run = request.runs.front().recording;
     const LandscapeModel model =
-        make_landscape_model(request.landscape, refreshes_of(*run, run->steps()), policy);
+        make_landscape_model(request.landscape, refreshes_of(*run, run->steps()), policy, Objective::loss);
     REQUIRE(model.of(StairsOf::policy).refreshes() == 2);
     REQUIRE(model.of(StairsOf::best).refreshes() == 2);
     request.panel = "frontier";
@@ -185,7 +187,7 @@ TEST_CASE("figures of a landscape show what the panel shows: staircases, colours
     CHECK_THAT(lower(group(fitted, "best")), ContainsSubstring(hex(StairsOf::best)));
     CHECK_THAT(lower(group(fitted, "blind")), ContainsSubstring(hex(StairsOf::blind)));
     // A part of the frontier that a person has zoomed to.
-    const FrontierRange fit = fitted_frontier(land, &model.best, model.stairs);
+    const FrontierRange fit = fitted_frontier(land, &model.best, model.stairs, Objective::loss);
     request.views.landscape.frontier = FrontierRange{{0, fit.refreshes.max / 2}, fit.loss};
     const auto whole = points_of(fitted, "best"), part = points_of(svg_of(request), "best");
     REQUIRE(whole.size() == part.size());
@@ -205,9 +207,9 @@ TEST_CASE("a landscape figure has a cell for every possible refresh, in the colo
     const bool own = GENERATE(false, true);
     if (own)
         request.views.landscape.cells.set_own_range(
-            ValueRange{-automatic.range.max / 3, automatic.range.max / 3});
+            Objective::loss, ValueRange{-automatic.range.max / 3, automatic.range.max / 3});
     const CellColours shown = own ? cell_colours({}, CellPyramid(request.landscape, {}).spread(),
-                                                 request.views.landscape.cells.own_range())
+                                                 request.views.landscape.cells.own_range(Objective::loss))
                                   : automatic;
     if (own) CHECK(shown.above);
     const auto table = make_figure(request)->table();
@@ -277,6 +279,55 @@ TEST_CASE("a landscape figure shows any value of its cells, and refuses one that
     CHECK_THAT(svg_of(request), ContainsSubstring(">Entropy (bits)</text>"));
     request.views.landscape.cells.value.signal = "drift";
     CHECK_THROWS_WITH(make_figure(request), ContainsSubstring("drift") && ContainsSubstring("entropy_bits"));
+}
+
+TEST_CASE("figures of a landscape are judged by the objective that is asked for, in words, numbers and lines",
+          "[figure]") {
+    std::mt19937 random(seed(0xF406));
+    const Landscape land = random_landscape(random, tokens, 1, true);
+    for (const Objective objective : objectives) {
+        INFO(to_string(objective));
+        FigureRequest request = request_of(land, "frontier");
+        request.policy = preset_policy("none");
+        request.policy->at = {2, 5};
+        request.views.landscape.objective = objective;
+        const auto best = best_schedules(land, land.num_rows(), objective);
+        const DataTable table = make_figure(request)->table();
+        size_t k = 0;
+        for (const auto& row : table.rows) {
+            if (row[0] != "best") continue;
+            const double loss = best_of_at_most(best, k).loss;
+            CHECK(
+                std::stod(row[3]) ==
+                Approx(shown_value(objective, loss, land.num_steps(), static_cast<int64_t>(k))).margin(1e-5));
+            CHECK(std::stod(row[4]) == Approx(loss - teacher_value(land, objective)).margin(1e-5));
+            ++k;
+        }
+        CHECK(k == best.size());
+        CHECK(table.columns[3] == loss_column(objective));
+        const std::string axis = axis_label(objective);
+        CHECK_THAT(svg_of(request), ContainsSubstring(axis.substr(0, axis.find('|'))));
+        request.panel = "landscape";
+        const DataTable cells = make_figure(request)->table();
+        CellCosts costs(land, objective);
+        costs.enter(2);
+        for (const auto& row : cells.rows) {
+            if (row[0] != "2") continue;
+            const int64_t step = std::stoll(row[1]);
+            const double teacher =
+                objective == Objective::loss ? land.teacher_loss(step) : teacher_value(land, objective);
+            CHECK(std::stod(row[2]) == Approx(costs.next(step) - teacher).margin(1e-5));
+        }
+        CHECK_THAT(svg_of(request), ContainsSubstring(std::string(told_unit(objective)) + "</text>"));
+    }
+    // Unless one is asked for it is the text's: a run that wrote by itself is judged by KL.
+    FigureRequest request = request_of(land, "frontier");
+    request.views.landscape.objective.reset();
+    CHECK(make_figure(request)->table().columns[3] == "kl_nats");
+    request.landscape = std::make_shared<Landscape>(random_landscape(random, tokens));
+    request.views.landscape.objective = Objective::rejection;
+    CHECK_THROWS_WITH(make_figure(request),
+                      ContainsSubstring("acceptance") && ContainsSubstring("--objective rejection"));
 }
 
 TEST_CASE("a figure of a landscape needs one", "[figure][bad-input]") {

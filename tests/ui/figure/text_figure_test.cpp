@@ -209,6 +209,7 @@ TEST_CASE("a text is coloured by what a refresh would have gained", "[figure][te
     const auto recording = run_of(steps, [](int64_t) { return 1.0F; });
     FigureRequest request = request_of(recording, "text");
     request.views.text.coloured_by = gain_colouring;
+    request.views.landscape.objective = Objective::loss;
     CHECK_THAT(refused([&] { static_cast<void>(make_figure(request)); }), ContainsSubstring("no landscape"));
     // Of the run's own text, so that its refreshes have a way through it.
     LandscapeInfo info = land.info();
@@ -219,9 +220,10 @@ TEST_CASE("a text is coloured by what a refresh would have gained", "[figure][te
     for (const int64_t row : land.rows())
         own.put_row(land.row(row));
     request.landscape = std::make_shared<const Landscape>(std::move(own));
-    const ShownStairs stairs = stairs_of_run(*request.landscape, refreshes_of(*recording, steps), {});
+    const ShownStairs stairs =
+        stairs_of_run(*request.landscape, refreshes_of(*recording, steps), {}, Objective::loss);
     REQUIRE(stairs.there());
-    const std::vector<float> gains = gains_along(*request.landscape, stairs.stairs);
+    const std::vector<float> gains = gains_along(*request.landscape, stairs.stairs, Objective::loss);
     const Shown shown(recording, request, gains);
     REQUIRE(shown.text.range().max > 0.1);
     const std::string svg = file_of(request, FigureFormat::svg);

@@ -68,7 +68,7 @@ TEST_CASE("the automatic colours tell nearly all cells apart, and say how many",
     std::mt19937 random(seed(0xC0101));
     for (const int64_t tokens : {12, 61, 130}) {
         const auto landscape = std::make_shared<Landscape>(random_landscape(random, tokens));
-        for (const CellValue& value : cell_values(*landscape)) {
+        for (const CellValue& value : cell_values(*landscape, Objective::loss)) {
             INFO(tokens << " tokens, " << label_of(value));
             const CellColours colours = colours_of(landscape, value);
             const std::vector<double> cells = cells_of(landscape, value);
@@ -157,11 +157,11 @@ TEST_CASE("cells that are all alike, and no cells, have a range too", "[landscap
 TEST_CASE("a range of one's own is kept by what the cells show", "[landscape]") {
     const CellSpread spread = spread_of({-4, -1, 0, 1, 2, 8});
     CellChoice choice;
-    CHECK_FALSE(choice.own_range());
-    choice.set_own_range(ValueRange{-0.5, 2});
+    CHECK_FALSE(choice.own_range(Objective::loss));
+    choice.set_own_range(Objective::loss, ValueRange{-0.5, 2});
     choice.value = {CellValue::Kind::signal, "entropy_bits"};
-    CHECK_FALSE(choice.own_range());
-    choice.set_own_range(ValueRange{1, 3});
+    CHECK_FALSE(choice.own_range(Objective::loss));
+    choice.set_own_range(Objective::loss, ValueRange{1, 3});
     // The loss above the teacher has signs here: the farther end holds for both.
     CellColours colours = cell_colours({}, spread, choice.ranges.at("loss_above_teacher"));
     CHECK(colours.has_signs);
@@ -170,7 +170,7 @@ TEST_CASE("a range of one's own is kept by what the cells show", "[landscape]") 
     CHECK(colours.within == Approx(4.0 / 6));
     CHECK((colours.below && colours.above));
     CHECK(words_of(colours) == "66 % of cells within ±2");
-    colours = cell_colours(choice.value, spread, choice.own_range());
+    colours = cell_colours(choice.value, spread, choice.own_range(Objective::loss));
     CHECK(colours.range == ValueRange{1, 3});
     CHECK(colours.within == Approx(2.0 / 6));
     CHECK(words_of(colours) == "33 % of cells within 1 to 3");
@@ -183,11 +183,11 @@ TEST_CASE("a range of one's own is kept by what the cells show", "[landscape]") 
     back.value = choice.value;
     set_ranges(back, stored);
     CHECK(back == choice);
-    choice.set_own_range(ValueRange{3, 1}); // no range: nothing changes
+    choice.set_own_range(Objective::loss, ValueRange{3, 1}); // no range: nothing changes
     CHECK(back == choice);
-    choice.set_own_range({});
+    choice.set_own_range(Objective::loss, {});
     CHECK(stored_ranges(choice) == StoredRanges{{"loss_above_teacher", {-0.5, 2}}});
-    CHECK_FALSE(cell_colours(choice.value, spread, choice.own_range()).own);
+    CHECK_FALSE(cell_colours(choice.value, spread, choice.own_range(Objective::loss)).own);
 }
 
 TEST_CASE("an end is moved alone, with signs both are, and they never meet", "[landscape]") {

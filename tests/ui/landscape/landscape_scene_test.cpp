@@ -69,7 +69,7 @@ std::shared_ptr<Recording> recorded(const std::vector<int32_t>& prompt, const st
 TEST_CASE("cells show the loss above the teacher, the gain of a refresh and every value", "[landscape]") {
     std::mt19937 random(seed(0x1A5C));
     const auto landscape = random_shared(random, 60);
-    const auto values = cell_values(*landscape);
+    const auto values = cell_values(*landscape, Objective::loss);
     REQUIRE(values.size() == 5);
     CHECK(label_of(values[0]) == "Loss above the teacher");
     const CellRows above(landscape, values[0]), gain(landscape, values[1]), entropy(landscape, values[3]);
@@ -206,7 +206,7 @@ TEST_CASE("staircases say what the policy, the run, blind placement and the best
     const auto best = std::make_shared<const std::vector<Schedule>>(best_schedules(*landscape, 20));
     RefreshPolicy policy = preset_policy("entropy");
     policy.triggers[0] = Trigger{.signal = "entropy_bits", .threshold = 5.6};
-    const ShownStairs shown = stairs_of_policy(*landscape, policy, *best);
+    const ShownStairs shown = stairs_of_policy(*landscape, policy, *best, Objective::loss);
     REQUIRE(shown.there());
     REQUIRE(shown.exact());
     const Staircase walk = walk_policy(*landscape, policy);
@@ -231,22 +231,24 @@ TEST_CASE("staircases say what the policy, the run, blind placement and the best
 
     RefreshPolicy windowed = policy;
     windowed.window = 8;
-    CHECK_THAT(stairs_of_policy(*landscape, windowed, *best).why_not, ContainsSubstring("windowed"));
+    CHECK_THAT(stairs_of_policy(*landscape, windowed, *best, Objective::loss).why_not,
+               ContainsSubstring("windowed"));
     windowed = policy;
     windowed.lag = 2;
-    CHECK_THAT(stairs_of_policy(*landscape, windowed, *best).why_not, ContainsSubstring("lag"));
+    CHECK_THAT(stairs_of_policy(*landscape, windowed, *best, Objective::loss).why_not,
+               ContainsSubstring("lag"));
 
     // A run with these refreshes has the policy's staircase.
     const auto run = recorded({1, 2, 3}, landscape->info().tokens, {}, walk.refreshes);
     const RunRefreshes refreshes = refreshes_of(*run, run->steps());
     CHECK(refreshes.steps == walk.refreshes);
-    CHECK(stairs_of_run(*landscape, refreshes, *best).stairs.rows == walk.rows);
+    CHECK(stairs_of_run(*landscape, refreshes, *best, Objective::loss).stairs.rows == walk.rows);
     RefreshEvent event;
     event.step = event.fired_step = walk.refreshes.back() + 1;
     event.delta = 9;
     event.spliced = 4;
     run->add_refresh(event);
-    CHECK_THAT(stairs_of_run(*landscape, refreshes_of(*run, run->steps()), *best).why_not,
+    CHECK_THAT(stairs_of_run(*landscape, refreshes_of(*run, run->steps()), *best, Objective::loss).why_not,
                ContainsSubstring("windowed"));
 }
 
@@ -267,7 +269,7 @@ TEST_CASE("gains along a run are those of the rows in which it stands", "[landsc
     std::mt19937 random(seed(0x1A62));
     const auto landscape = random_shared(random, 50);
     const int64_t steps[] = {20};
-    const auto gains = gains_along(*landscape, walk_schedule(*landscape, steps));
+    const auto gains = gains_along(*landscape, walk_schedule(*landscape, steps), Objective::loss);
     REQUIRE(gains.size() == 49);
     CHECK(gains[9] == static_cast<float>(refresh_gain(*landscape, 0, 10, gain_horizon)));
     CHECK(gains[19] == static_cast<float>(refresh_gain(*landscape, 0, 20, gain_horizon)));
@@ -281,7 +283,7 @@ TEST_CASE("a click on a frontier point makes that policy, and its staircase has 
     const auto landscape = random_shared(random, 60);
     RefreshPolicy draft = preset_policy("entropy");
     draft.triggers[0] = Trigger{.signal = "entropy_bits", .threshold = 5.5, .cooldown = 4};
-    const auto curves = frontier_curves(frontier_question(landscape, draft));
+    const auto curves = frontier_curves(frontier_question(landscape, draft, Objective::loss));
     REQUIRE(curves.size() >= 3);
     CHECK(curves[0].of_draft);
     size_t own = 0, others = 0;
@@ -310,13 +312,15 @@ TEST_CASE("a click on a frontier point makes that policy, and its staircase has 
     // The same question while the threshold is dragged; another one for another cool-down.
     RefreshPolicy dragged = draft;
     dragged.triggers[0].threshold = 4;
-    CHECK(frontier_question(landscape, dragged) == frontier_question(landscape, draft));
+    CHECK(frontier_question(landscape, dragged, Objective::loss) ==
+          frontier_question(landscape, draft, Objective::loss));
     dragged.triggers[0].cooldown = 9;
-    CHECK_FALSE(frontier_question(landscape, dragged) == frontier_question(landscape, draft));
+    CHECK_FALSE(frontier_question(landscape, dragged, Objective::loss) ==
+                frontier_question(landscape, draft, Objective::loss));
     // A draft without cool-down is one of the usual curves: it is not drawn twice.
     draft.triggers[0].cooldown = 0;
     size_t entropy = 0;
-    for (const FrontierCurve& curve : frontier_curves(frontier_question(landscape, draft)))
+    for (const FrontierCurve& curve : frontier_curves(frontier_question(landscape, draft, Objective::loss)))
         entropy += curve.policy.triggers[curve.trigger].signal == "entropy_bits" ? 1 : 0;
     CHECK(entropy == 1);
     const auto none = nearest_point(
@@ -369,7 +373,7 @@ TEST_CASE("a finished run of the text is measured from its records", "[landscape
     CHECK_FALSE(measure_run(*landscape, *run, 4));
     const auto measured = measure_run(*landscape, *run, 5);
     REQUIRE(measured);
-    CHECK(measured->loss == Approx((1 + 2 + 3 + 4.5) / 4));
+    CHECK(measured->loss(Objective::loss) == Approx((1 + 2 + 3 + 4.5) / 4));
     CHECK(measured->refreshes == 1);
     CHECK(measured->policy == "a policy");
     CHECK_FALSE(measure_run(*landscape, *recorded(info.prompt_ids, info.tokens, {-1, -1, -1}, {}), 5));

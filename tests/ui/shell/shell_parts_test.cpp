@@ -149,8 +149,9 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.views.events == settings.views.events);
     const LandscapeView& view = back.views.landscape;
     CHECK(view.cells.value == CellValue{CellValue::Kind::gain, {}});
-    CHECK(view.cells.own_range() == ValueRange{-1.5, 1.5});
+    CHECK(view.cells.own_range(Objective::loss) == ValueRange{-1.5, 1.5});
     CHECK((view.shows(StairsOf::run) && !view.shows(StairsOf::blind)));
+    CHECK(view.objective == Objective::rejection);
     CHECK(stored(view) == stored(settings.views.landscape));
     CHECK(back.pace == 0);
     CHECK(back.tour == settings.tour);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/landscape/objective.h"
 #include "ui/figure/figure.h"
 #include "ui/scene/axes/time_view.h"
 
@@ -17,6 +18,9 @@ namespace refreshlab::ui {
 [[nodiscard]] std::unique_ptr<Figure> make_cache_figure(const FigureRequest& request, bool all);
 [[nodiscard]] std::unique_ptr<Figure> make_distribution_figure(const FigureRequest& request);
 [[nodiscard]] std::unique_ptr<Figure> make_spikes_figure(const FigureRequest& request);
+/// What the request's landscape is judged by: what its view says, else default_objective() of the run. Throws Error{bad_input} where there is no landscape, or its
+/// cells do not tell it.
+[[nodiscard]] Objective judged_by(const FigureRequest& request);
 [[nodiscard]] std::unique_ptr<Figure> make_landscape_figure(const FigureRequest& request);
 [[nodiscard]] std::unique_ptr<Figure> make_frontier_figure(const FigureRequest& request);
 

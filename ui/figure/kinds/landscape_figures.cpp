@@ -10,6 +10,7 @@
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/frontier_curves.h"
 #include "ui/scene/landscape/landscape_model.h"
+#include "ui/scene/landscape/objective_words.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/heatmap.h"
 #include "ui/scene/theme/stairs_colours.h"
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -32,44 +34,44 @@ std::shared_ptr<const Landscape> require_landscape(const FigureRequest& request)
     return request.landscape;
 }
 
-CellValue require_value(const FigureRequest& request) {
-    const auto values = cell_values(*request.landscape);
-    if (std::ranges::find(values, request.views.landscape.cells.value) != values.end())
-        return request.views.landscape.cells.value;
+CellValue require_value(const FigureRequest& request, Objective objective) {
+    const auto values = cell_values(*request.landscape, objective);
+    const CellValue wanted = request.views.landscape.cells.under(objective);
+    if (std::ranges::find(values, wanted) != values.end()) return wanted;
     std::vector<std::string> known;
     for (const CellValue& value : values)
         known.push_back(key_of(value));
     throw Error("drawing a figure", "--panel " + request.panel,
-                fmt::format("the landscape does not hold '{}'", key_of(request.views.landscape.cells.value)),
+                fmt::format("the landscape does not hold '{}'", key_of(wanted)),
                 fmt::format("it holds {}", fmt::join(known, ", ")));
 }
 
 /// What the panel shows of this run and policy.
-LandscapeModel model_of(const FigureRequest& request) {
+LandscapeModel model_of(const FigureRequest& request, Objective objective) {
     const Recording& run = *request.runs.front().recording;
     return make_landscape_model(require_landscape(request), refreshes_of(run, run.steps()),
-                                request.policy.value_or(last_config(run).policy));
+                                request.policy.value_or(last_config(run).policy), objective);
 }
 
 /// "Best possible: 4 refreshes, 0.12 nats above the teacher"
 std::string words_of(const ShownStairs& shown) {
-    return fmt::format("{}: {} {}, {} nats above the teacher",
-                       shown.of == StairsOf::policy ? "Policy " + shown.name : shown.name,
+    return fmt::format("{}: {} {}, {} {}", shown.of == StairsOf::policy ? "Policy " + shown.name : shown.name,
                        format_thousands(shown.refreshes()), shown.refreshes() == 1 ? "refresh" : "refreshes",
-                       format_number(shown.above_teacher));
+                       format_number(shown.told), told_unit(shown.objective));
 }
 
 class LandscapeFigure final : public Figure {
 public:
     explicit LandscapeFigure(const FigureRequest& request)
         : m_landscape(require_landscape(request))
-        , m_value(require_value(request))
+        , m_objective(judged_by(request))
+        , m_value(require_value(request, m_objective))
         , m_view(request.views.landscape)
-        , m_stairs(model_of(request).stairs) {
+        , m_stairs(model_of(request, m_objective).stairs) {
         const CellPyramid pyramid(m_landscape, m_value);
         const int64_t n = pyramid.size();
         m_image = pyramid.image({0, n, 0, n}, most_cells);
-        m_colours = cell_colours(m_value, pyramid.spread(), m_view.cells.own_range());
+        m_colours = cell_colours(m_value, pyramid.spread(), m_view.cells.own_range(m_objective));
     }
 
     double height(const FigurePen& pen, double width) const override {
@@ -124,8 +126,12 @@ private:
 
     /// "loss_above_teacher_nats"; a signal's name has its unit already.
     static std::string column_of(const CellValue& value) {
-        return value.kind == CellValue::Kind::signal ? value.signal
-                                                     : fmt::format("{}_{}", key_of(value), unit_of(value));
+        if (value.kind == CellValue::Kind::signal) return value.signal;
+        if (value.kind == CellValue::Kind::above_teacher) {
+            return value.objective == Objective::tokens_a_pass ? "draft_ended"
+                                                               : std::string(above_column(value.objective));
+        }
+        return fmt::format("{}_{}", key_of(value), unit_of(value));
     }
 
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const {
@@ -138,6 +144,7 @@ private:
     }
 
     std::shared_ptr<const Landscape> m_landscape;
+    Objective m_objective;
     CellValue m_value;
     LandscapeView m_view;
     AllStairs m_stairs;
@@ -148,13 +155,13 @@ private:
 class FrontierFigure final : public Figure {
 public:
     explicit FrontierFigure(const FigureRequest& request)
-        : m_model(model_of(request))
+        : m_model(model_of(request, judged_by(request)))
         , m_recording(request.runs.front().recording)
         , m_curves(frontier_curves(frontier_question(
-              m_model.landscape,
-              request.policy.value_or(last_config(*request.runs.front().recording).policy))))
+              m_model.landscape, request.policy.value_or(last_config(*request.runs.front().recording).policy),
+              m_model.objective)))
         , m_range(request.views.landscape.frontier.value_or(
-              fitted_frontier(*m_model.landscape, &m_model.best, m_model.stairs))) {}
+              fitted_frontier(*m_model.landscape, &m_model.best, m_model.stairs, m_model.objective))) {}
 
     double height(const FigurePen& pen, double width) const override {
         return std::min(width * 0.7, 200.0) + legend_height(pen, width, legend(pen)) + pen.text_line() * 2.4;
@@ -174,16 +181,21 @@ public:
         draw_plot_ground(pen, area);
         paint_frontier(pen, area, picture());
         pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
-        draw_y_axis(pen, area, "Loss above the teacher (nats)", labels);
+        draw_y_axis(pen, area, axis_label(m_model.objective), labels);
         draw_x_axis(pen, area, "refreshes");
     }
 
     DataTable table() const override {
-        DataTable table{{"curve", "threshold", "refreshes", "loss_nats", "loss_above_teacher_nats"}, {}};
+        DataTable table{{"curve", "threshold", "refreshes", std::string(loss_column(m_model.objective)),
+                         std::string(above_column(m_model.objective))},
+                        {}};
         const auto row = [&](const std::string& curve, const std::string& threshold, double refreshes,
                              double above) {
-            table.rows.push_back({curve, threshold, fmt::format("{}", std::llround(refreshes)),
-                                  cell_text(above + m_model.teacher_loss), cell_text(above)});
+            const auto count = static_cast<int64_t>(std::llround(refreshes));
+            const double loss = shown_value(m_model.objective, above + m_model.teacher_loss,
+                                            m_model.landscape->num_steps(), count);
+            table.rows.push_back(
+                {curve, threshold, fmt::format("{}", count), cell_text(loss), cell_text(above)});
         };
         for (const auto& [refreshes, above] : best_line(m_model.best, m_model.teacher_loss))
             row("best", "", refreshes, above);
@@ -219,6 +231,17 @@ private:
 
 } // namespace
 
+Objective judged_by(const FigureRequest& request) {
+    const auto landscape = require_landscape(request);
+    const std::vector<std::string>& values = landscape->info().values;
+    const std::optional<Objective>& chosen = request.views.landscape.objective;
+    if (!chosen) return default_objective(request.runs.front().recording->info().config, values).objective;
+    if (const std::string why = why_untold(values, *chosen); !why.empty())
+        throw Error(
+            "drawing a figure", fmt::format("the landscape by {}", to_string(*chosen)), why,
+            fmt::format("refreshlab landscape TRACE --objective {} computes them", to_string(*chosen)));
+    return *chosen;
+}
 std::unique_ptr<Figure> make_landscape_figure(const FigureRequest& request) {
     return std::make_unique<LandscapeFigure>(request);
 }

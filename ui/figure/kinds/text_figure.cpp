@@ -24,15 +24,17 @@ namespace refreshlab::ui {
 
 namespace {
 
-/// Nats by step, of the landscape that the request has. Throws Error{bad_input} where there is none of this run.
+/// By step, of the landscape that the request has. Throws Error{bad_input} where there is none of this run.
 std::vector<float> gains_of(const FigureRequest& request, const Recording& run) {
     if (!request.landscape || !request.landscape->has_row(0))
         throw Error("drawing a figure", "--signal", "the run has no landscape",
                     "refreshlab landscape TRACE computes it");
-    const ShownStairs stairs = stairs_of_run(*request.landscape, refreshes_of(run, run.steps()), {});
+    const Objective objective = judged_by(request);
+    const ShownStairs stairs =
+        stairs_of_run(*request.landscape, refreshes_of(run, run.steps()), {}, objective);
     if (!stairs.there())
         throw Error("drawing a figure", "--signal", "no gain is known of this run: " + stairs.why_not);
-    return gains_along(*request.landscape, stairs.stairs);
+    return gains_along(*request.landscape, stairs.stairs, objective);
 }
 
 /// One of the texts: the run that is looked at, or the one that is compared with it.
@@ -54,7 +56,9 @@ public:
         const StepRange range = steps_of(request, *run);
         m_texts.push_back({run, request.runs.front().name, range, StepMarks(run)});
         if (m_view.coloured_by == gain_colouring) m_gains = gains_of(request, *run);
-        m_text.update(run, run->steps(), m_view, {m_gains, m_step, request.head.value_or(std::pair(0, 0))});
+        m_text.update(run, run->steps(), m_view,
+                      {m_gains, m_step, request.head.value_or(std::pair(0, 0)),
+                       m_gains.empty() ? Objective::loss : judged_by(request)});
         if (m_text.by() == ColouredText::By::nothing)
             static_cast<void>(require_signal(run->signals(), m_view.coloured_by, "--signal"));
         if (!m_text.known())
@@ -118,7 +122,7 @@ public:
         const Signal* signal = m_text.signal();
         DataTable table{
             {"token", "text", signal ? std::string(signal->name) : "value", "refreshed", "position"}, {}};
-        if (m_text.by() == ColouredText::By::gain) table.columns[2] = "gain_nats";
+        if (m_text.by() == ColouredText::By::gain) table.columns[2] = "gain_" + m_text.unit();
         if (m_text.by() == ColouredText::By::attention) table.columns[2] = "attention";
         if (m_view.origins) table.columns.emplace_back("origin");
         if (m_texts.size() > 1) table.columns.emplace_back("differs");

@@ -37,7 +37,7 @@ void paint_cell_axes(const FigurePen& pen, const CellPlace& place, int64_t block
 
 /// What a frontier is drawn from. Whatever is not known yet is null.
 struct FrontierPicture {
-    double teacher_loss = 0; ///< its mean, nats
+    double teacher_loss = 0; ///< teacher_value() under the objective of all others
     std::span<const FrontierCurve> curves;
     const BestAnswer* best = nullptr;
     const AllStairs* stairs = nullptr;

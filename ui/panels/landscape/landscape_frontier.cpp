@@ -10,6 +10,7 @@
 #include "ui/draw/widgets.h"
 #include "ui/figure/paint/landscape_paint.h"
 #include "ui/panels/landscape/landscape_panel.h"
+#include "ui/scene/landscape/objective_words.h"
 #include "ui/scene/maps/heatmap.h"
 #include "ui/scene/policy/thresholds.h"
 
@@ -40,7 +41,7 @@ FrontierPicture LandscapePanel::frontier_picture(const Frame& f) {
 
 /// What the plot shows as long as nobody has zoomed.
 void LandscapePanel::fit_frontier(const Frame& f) {
-    const FrontierRange fit = fitted_frontier(*f.landscape, m_bests.answer(), m_stairs);
+    const FrontierRange fit = fitted_frontier(*f.landscape, m_bests.answer(), m_stairs, f.objective());
     m_frontier_view.begin_frame(fit.refreshes, fit.loss);
 }
 
@@ -50,10 +51,10 @@ void LandscapePanel::set_up_frontier(const Frame& f, PixelBox place) {
     constexpr ImPlotAxisFlags flags =
         ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoSideSwitch | ImPlotAxisFlags_NoInitialFit;
     ImPlot::SetupAxis(ImAxis_X1, "refreshes", flags);
-    const char* upright = "Loss above the teacher (nats)";
+    std::string upright = axis_label(f.objective());
     const float below = 3.6F * f.em; // labels and name of the other axis
-    if (text_width(upright) > place.height - below) upright = "above (nats)";
-    ImPlot::SetupAxis(ImAxis_Y1, upright, flags);
+    if (text_width(upright) > place.height - below) upright = axis_label(f.objective(), true);
+    ImPlot::SetupAxis(ImAxis_Y1, upright.c_str(), flags);
     ImPlot::SetupAxisLinks(ImAxis_X1, &view.refreshes.min, &view.refreshes.max);
     ImPlot::SetupAxisLinks(ImAxis_Y1, &view.loss.min, &view.loss.max);
     const auto all = static_cast<double>(f.landscape->num_tokens());
@@ -228,8 +229,11 @@ void LandscapePanel::hover_frontier(UiContext& ctx, const Frame& f) {
                                            format_value(point.threshold, signal ? signal->unit : ""))
                                    .c_str());
         ImGui::TextUnformatted(
-            fmt::format("{} {}: {} nats above the teacher", format_thousands(point.refreshes),
-                        point.refreshes == 1 ? "refresh" : "refreshes", format_number(point.loss - f.teacher))
+            fmt::format("{} {}: {} {}", format_thousands(point.refreshes),
+                        point.refreshes == 1 ? "refresh" : "refreshes",
+                        format_number(told_value(f.objective(), f.teacher, point.loss,
+                                                 f.landscape->num_steps(), point.refreshes)),
+                        told_unit(f.objective()))
                 .c_str());
         ImGui::TextDisabled(curve.of_draft ? "A click sets this threshold" : "A click makes this the policy");
         end_plot_tip();
@@ -248,7 +252,7 @@ void LandscapePanel::take_point(UiContext& ctx, const FrontierHit& hit) {
 }
 
 std::string LandscapePanel::frontier_csv(const Frame& f) {
-    std::string text = "policy,threshold,refreshes,loss_above_teacher\n";
+    std::string text = fmt::format("policy,threshold,refreshes,{}\n", above_column(f.objective()));
     if (const auto* curves = m_frontiers.answer())
         for (const FrontierCurve& curve : *curves)
             for (const FrontierPoint& point : curve.points)

@@ -22,8 +22,8 @@ namespace {
 /// Texels a side of what is in sight; the picture has half as much again around it, so that a small move needs no new one.
 constexpr int64_t most_texels = 1024;
 
-std::string signed_nats(double value) {
-    return fmt::format("{}{} nats", value > 0 ? "+" : "", format_number(value));
+std::string signed_amount(double value, std::string_view unit) {
+    return fmt::format("{}{} {}", value > 0 ? "+" : "", format_number(value), unit);
 }
 
 } // namespace
@@ -177,17 +177,27 @@ void LandscapePanel::tell_cell(UiContext& ctx, const Frame& f, int64_t row, int6
         ImGui::TextDisabled("not computed yet: as after step %s", format_thousands(shown).c_str());
     const double loss = land.loss(shown, step), teacher = land.teacher_loss(step);
     line(fmt::format("Loss {} nats, the teacher's {}", format_number(loss), format_number(teacher)));
-    line("Above the teacher " + signed_nats(loss - teacher));
-    if (const CellValue& cells = ctx.views.landscape.cells.value; cells.kind == CellValue::Kind::signal) {
-        if (const auto value = land.value_index(cells.signal))
-            line(fmt::format("{} {}", label_of(cells),
-                             format_signal(land.cell(*value, shown, step), unit_of(cells))));
+    if (f.objective() == Objective::loss) {
+        line("Above the teacher " + signed_amount(loss - teacher, "nats"));
+    } else {
+        CellCosts costs(land, f.objective());
+        costs.enter(shown, step - 1);
+        const CellValue cost{CellValue::Kind::above_teacher, {}, f.objective()};
+        line(fmt::format("{} {}", label_of(cost), format_value(costs.next(step) - f.teacher, unit_of(cost))));
+    }
+    if (f.cells.kind == CellValue::Kind::signal) {
+        if (const auto value = land.value_index(f.cells.signal))
+            line(fmt::format("{} {}", label_of(f.cells),
+                             format_signal(land.cell(*value, shown, step), unit_of(f.cells))));
     }
     if (step >= land.num_rows() || !land.has_row(step)) return;
-    line(fmt::format("A refresh here gains {} in {} steps",
-                     signed_nats(refresh_gain(land, shown, step, gain_horizon)),
+    const std::string unit = unit_of(CellValue{CellValue::Kind::gain, {}, f.objective()});
+    const auto gain = [&](std::optional<int64_t> horizon) {
+        return signed_amount(refresh_gain(land, shown, step, horizon, f.objective()), unit);
+    };
+    line(fmt::format("A refresh here gains {} in {} steps", gain(gain_horizon),
                      std::min(gain_horizon, land.num_steps() - step)));
-    line(fmt::format("and {} to the end", signed_nats(refresh_gain(land, shown, step))));
+    line(fmt::format("and {} to the end", gain(std::nullopt)));
 }
 
 std::vector<CopyItem> LandscapePanel::map_copies(const UiContext& ctx, const Frame& f, PixelBox box) const {
@@ -196,12 +206,19 @@ std::vector<CopyItem> LandscapePanel::map_copies(const UiContext& ctx, const Fra
     const auto under = std::clamp<int64_t>(
         static_cast<int64_t>(std::floor(m_view.row_at(static_cast<double>(y)))), 0, land.num_rows() - 1);
     const int64_t row = land.row_at_or_below(under);
-    std::string cells = "step\ttoken\tloss\tteacher\tabove\n";
-    for (int64_t step = row + 1; step <= land.num_steps(); ++step)
+    const bool by_loss = f.objective() == Objective::loss;
+    std::string cells = fmt::format("step\ttoken\tloss\tteacher\tabove{}\n",
+                                    by_loss ? "" : fmt::format("\t{}", to_string(f.objective())));
+    CellCosts costs(land, f.objective());
+    costs.enter(row);
+    for (int64_t step = row + 1; step <= land.num_steps(); ++step) {
+        const double cost = costs.next(step);
         cells += fmt::format(
-            "{}\t{}\t{}\t{}\t{}\n", step,
+            "{}\t{}\t{}\t{}\t{}{}\n", step,
             token_label(ctx.recording->tokens(), land.info().tokens[static_cast<size_t>(step)], 24),
-            land.loss(row, step), land.teacher_loss(step), land.loss(row, step) - land.teacher_loss(step));
+            land.loss(row, step), land.teacher_loss(step), land.loss(row, step) - land.teacher_loss(step),
+            by_loss ? "" : fmt::format("\t{}", cost));
+    }
     std::vector<CopyItem> items{
         {fmt::format("Copy row {} (last refresh at step {})", format_thousands(row), format_thousands(row)),
          std::move(cells)}};

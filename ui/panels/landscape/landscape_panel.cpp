@@ -3,6 +3,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/widgets.h"
+#include "ui/scene/landscape/objective_words.h"
 #include "ui/scene/maps/heatmap.h"
 
 #include <fmt/format.h>
@@ -45,17 +46,44 @@ LandscapePanel::ColouredImage LandscapePanel::make_image(const ImageQuestion& qu
     return coloured;
 }
 
+std::string LandscapePanel::Frame::told(double loss, int64_t refreshes) const {
+    return told_number(objective(),
+                       told_value(objective(), teacher, loss, landscape->num_steps(), refreshes));
+}
+
+/// By what, and what the cells show under it.
+void LandscapePanel::judge(UiContext& ctx, Frame& f) {
+    f.judged = shown_objective(ctx.views.landscape, ctx.usual_objective, f.landscape->info().values);
+    f.teacher = teacher_value(*f.landscape, f.objective());
+    CellChoice& choice = ctx.views.landscape.cells;
+    const auto values = cell_values(*f.landscape, f.objective());
+    if (std::ranges::find(values, choice.under(f.objective())) == values.end()) choice.value = {};
+    f.cells = choice.under(f.objective());
+}
+
+/// Under another objective losses have another axis: none of before is drawn on it.
+void LandscapePanel::forget_losses() {
+    m_frontier_view.fit();
+    m_bests.clear();
+    m_counts.clear();
+    m_frontiers.clear();
+    for (const StairsOf of : {StairsOf::blind, StairsOf::best})
+        stairs(of) = {
+            .of = of, .name = {}, .why_not = "it is being looked for", .stairs = {}, .efficiency = {}};
+    m_placement.reset();
+}
+
 void LandscapePanel::ask(UiContext& ctx, const Frame& f) {
     const bool at_once = f.landscape->num_tokens() <= at_once_tokens;
-    const auto values = cell_values(*f.landscape);
-    CellChoice& cells = ctx.views.landscape.cells;
-    if (std::ranges::find(values, cells.value) == values.end()) cells.value = {};
+    if (m_judged_by != f.objective()) forget_losses();
+    m_judged_by = f.objective();
     m_view.show(f.landscape->num_rows());
-    m_pyramids.ask({ctx.landscape, cells.value}, at_once);
+    m_pyramids.ask({ctx.landscape, f.cells}, at_once);
     if (const auto* pyramid = m_pyramids.answer()) m_pyramid = *pyramid;
-    m_colours = cell_colours(cells.value, spread(), cells.own_range());
-    m_bests.ask({ctx.landscape, best_counts(*f.landscape)}, f.landscape->num_tokens() <= at_once_schedules);
-    m_frontiers.ask(frontier_question(ctx.landscape, ctx.drafts.policy()), false);
+    m_colours = cell_colours(f.cells, spread(), ctx.views.landscape.cells.own_range(f.objective()));
+    m_bests.ask({ctx.landscape, best_counts(*f.landscape), f.objective()},
+                f.landscape->num_tokens() <= at_once_schedules);
+    m_frontiers.ask(frontier_question(ctx.landscape, ctx.drafts.policy(), f.objective()), false);
     if (m_pyramids.busy() || m_bests.busy() || m_frontiers.busy()) ctx.wait_for_jobs();
 }
 
@@ -63,15 +91,16 @@ void LandscapePanel::ask(UiContext& ctx, const Frame& f) {
 void LandscapePanel::ask_stairs(UiContext& ctx, const Frame& f) {
     const BestAnswer* found = m_bests.answer();
     const auto best = found ? found->best : nullptr;
-    StairsKey key{ctx.landscape, best, ctx.drafts.policy(), refreshes_of(*ctx.recording, ctx.steps)};
+    StairsKey key{ctx.landscape, best, ctx.drafts.policy(), refreshes_of(*ctx.recording, ctx.steps),
+                  f.objective()};
     if (m_stairs_key != key) {
         const std::span<const Schedule> schedules =
             best ? std::span<const Schedule>(*best) : std::span<const Schedule>();
-        stairs(StairsOf::run) = stairs_of_run(*f.landscape, key.run, schedules);
-        stairs(StairsOf::policy) = stairs_of_policy(*f.landscape, key.policy, schedules);
+        stairs(StairsOf::run) = stairs_of_run(*f.landscape, key.run, schedules, f.objective());
+        stairs(StairsOf::policy) = stairs_of_policy(*f.landscape, key.policy, schedules, f.objective());
         m_stairs_key = std::move(key);
     }
-    m_counts.ask({ctx.landscape, best, compared_count(m_stairs)},
+    m_counts.ask({ctx.landscape, best, compared_count(m_stairs), f.objective()},
                  f.landscape->num_tokens() <= at_once_tokens);
     if (m_counts.busy()) ctx.wait_for_jobs();
     if (const CountAnswer* answer = m_counts.answer()) {
@@ -100,8 +129,14 @@ void LandscapePanel::note_measured(const UiContext& ctx, const Frame& f) {
     }
     const std::string& id = ctx.recording->info().id;
     const auto known = std::ranges::find(m_measured, id, &MeasuredRun::run_id);
-    if (known != m_measured.end() || ctx.steps < f.landscape->num_tokens()) return;
-    if (auto run = measure_run(*f.landscape, *ctx.recording, ctx.steps))
+    if (ctx.steps < f.landscape->num_tokens()) return;
+    // The teacher's last pass fills values in behind the last step.
+    if (known != m_measured.end() && known->back_fills == ctx.recording->back_fills().size()) return;
+    auto run = measure_run(*f.landscape, *ctx.recording, ctx.steps);
+    if (!run) return;
+    if (known != m_measured.end())
+        *known = std::move(*run);
+    else
         m_measured.push_back(std::move(*run));
     constexpr size_t most = 8;
     if (m_measured.size() > most) m_measured.erase(m_measured.begin());
@@ -112,11 +147,11 @@ void LandscapePanel::draw(UiContext& ctx) {
     f.em = ImGui::GetFontSize();
     if (!ctx.landscape || !ctx.recording) return draw_empty(ctx, f.em);
     f.landscape = ctx.landscape.get();
-    f.teacher = f.landscape->mean_teacher_loss();
+    judge(ctx, f);
     ask(ctx, f);
     ask_stairs(ctx, f);
     note_measured(ctx, f);
-    tell_rows(ctx);
+    tell_rows(ctx, f);
     draw_toolbar(ctx, f);
     draw_parts(ctx, f);
 }
@@ -173,6 +208,8 @@ void LandscapePanel::draw_condition(const UiContext& ctx, const Frame& f) {
         fmt::format("What refreshes do for the {} tokens that were written; with another refresh a free run "
                     "would have written others.",
                     format_thousands(n));
+    words += fmt::format(" Judged by {}, {}: {}.", to_string(f.objective()), label_of(f.objective()),
+                         f.judged.why);
     const int64_t rows = static_cast<int64_t>(f.landscape->rows().size());
     if (rows < f.landscape->num_rows())
         words += fmt::format(" {} of {} rows are there: the rows between are drawn as the one above.",

@@ -38,7 +38,12 @@ private:
     struct Frame {
         const Landscape* landscape = nullptr;
         float em = 0;
-        double teacher = 0; ///< its mean loss
+        ChosenObjective judged; ///< by what, and why
+        double teacher = 0;     ///< teacher_value()
+        CellValue cells;        ///< what the picture shows
+        [[nodiscard]] Objective objective() const { return judged.objective; }
+        /// A schedule's loss as the table says it.
+        [[nodiscard]] std::string told(double loss, int64_t refreshes) const;
     };
     struct PyramidQuestion {
         std::shared_ptr<const Landscape> landscape;
@@ -62,10 +67,13 @@ private:
         std::shared_ptr<const std::vector<Schedule>> best;
         RefreshPolicy policy;
         RunRefreshes run;
+        Objective objective = Objective::loss;
         friend bool operator==(const StairsKey&, const StairsKey&) = default;
     };
 
     // landscape_panel.cpp
+    static void judge(UiContext& ctx, Frame& f);
+    void forget_losses();
     void ask(UiContext& ctx, const Frame& f);
     void ask_stairs(UiContext& ctx, const Frame& f);
     void note_measured(const UiContext& ctx, const Frame& f);
@@ -75,6 +83,7 @@ private:
     void draw_empty(UiContext& ctx, float em);
     void draw_toolbar(UiContext& ctx, const Frame& f);
     static void draw_value_choice(UiContext& ctx, const Frame& f);
+    static void draw_objective_choice(UiContext& ctx, const Frame& f);
     static void draw_progress(UiContext& ctx, const LandscapeState& state, float width);
     static void draw_compute(UiContext& ctx, const Frame& f);
     [[nodiscard]] const CellSpread& spread() const;
@@ -112,7 +121,7 @@ private:
     // landscape_table.cpp
     void draw_table(UiContext& ctx, const Frame& f);
     void draw_summary(UiContext& ctx, const Frame& f, PixelBox place);
-    void tell_rows(UiContext& ctx) const;
+    void tell_rows(UiContext& ctx, const Frame& f) const;
     void draw_table_row(UiContext& ctx, const ShownStairs& shown);
     void draw_measured(UiContext& ctx, const Frame& f);
     void draw_run_buttons(UiContext& ctx);
@@ -138,6 +147,7 @@ private:
     uint64_t m_revision = 0;
     std::vector<MeasuredRun> m_measured; ///< of this text
     std::shared_ptr<const Landscape> m_measured_of;
+    Objective m_judged_by = Objective::loss; ///< in the frame before
     CopyMenu m_map_menu;
     FrontierView m_frontier_view;
     bool m_frontier_pressed = false; ///< the button went down on the frontier plot

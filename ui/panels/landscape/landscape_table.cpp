@@ -4,6 +4,7 @@
 #include "ui/draw/text.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/landscape/landscape_panel.h"
+#include "ui/scene/landscape/objective_words.h"
 #include "ui/scene/theme/stairs_colours.h"
 
 #include <fmt/format.h>
@@ -14,10 +15,6 @@
 namespace refreshlab::ui {
 
 namespace {
-
-std::string number(double value) {
-    return fmt::format("{:+.3f}", value);
-}
 
 void cell(const std::string& words) {
     ImGui::TableNextColumn();
@@ -58,7 +55,7 @@ void LandscapePanel::draw_table_row(UiContext& ctx, const ShownStairs& shown) {
     }
     const std::string about = shown.exact() ? "" : "~";
     cell(format_thousands(shown.refreshes()));
-    cell(about + number(shown.above_teacher));
+    cell(about + told_number(shown.objective, shown.told));
     cell(shown.efficiency ? fmt::format("{:.0f} %", 100 * *shown.efficiency) : std::string("-"));
 }
 
@@ -72,30 +69,36 @@ void LandscapePanel::draw_measured(UiContext& ctx, const Frame& f) {
         ImGui::TextUnformatted(fmt::format("Measured: {}", run.policy).c_str());
         ImGui::SetItemTooltip("A run that read this text: the mean of its recorded losses");
         cell(format_thousands(run.refreshes));
-        cell(number(run.loss - f.teacher));
+        const double loss = run.loss(f.objective());
+        cell(std::isnan(loss) ? std::string("-") : f.told(loss, run.refreshes));
+        if (std::isnan(loss))
+            ImGui::SetItemTooltip("No teacher pass has read all of its steps: %s is missing in some",
+                                  std::string(value_of(f.objective())).c_str());
         const BestAnswer* found = m_bests.answer();
         const auto k = static_cast<size_t>(run.refreshes);
         std::optional<double> share;
-        if (found && found->best && k < found->best->size())
-            share = efficiency(f.landscape->mean_loss_without_refresh(), run.loss, (*found->best)[k].loss);
+        if (found && found->best && k < found->best->size() && !std::isnan(loss))
+            share =
+                efficiency(value_without_refresh(*f.landscape, f.objective()), loss, (*found->best)[k].loss);
         cell(share ? fmt::format("{:.0f} %", 100 * *share) : std::string("-"));
         ImGui::PopStyleColor();
     }
 }
 
 /// What the table says, for tests: the panel may be too small for it.
-void LandscapePanel::tell_rows(UiContext& ctx) const {
+void LandscapePanel::tell_rows(UiContext& ctx, const Frame& f) const {
     for (const ShownStairs& shown : m_stairs)
         ctx.landmarks.set_text(
             [&] {
-                return shown.there() ? fmt::format("{} {}", shown.refreshes(), number(shown.above_teacher))
-                                     : shown.why_not;
+                return shown.there()
+                           ? fmt::format("{} {}", shown.refreshes(), told_number(shown.objective, shown.told))
+                           : shown.why_not;
             },
             "landscape/row/{}", static_cast<int>(shown.of));
     if (m_measured.empty()) return;
     const MeasuredRun& last = m_measured.back();
     ctx.landmarks.set_text(
-        [&] { return fmt::format("{} {} {:.9f}", last.policy, last.refreshes, last.loss); },
+        [&] { return fmt::format("{} {} {:.9f}", last.policy, last.refreshes, last.loss(f.objective())); },
         "landscape/measured");
 }
 
@@ -107,9 +110,9 @@ void LandscapePanel::draw_summary(UiContext& ctx, const Frame& f, PixelBox place
     for (const StairsOf of : {StairsOf::policy, StairsOf::blind, StairsOf::best}) {
         const ShownStairs& shown = stairs(of);
         const char* name = of == StairsOf::policy ? "policy" : of == StairsOf::blind ? "blind" : "best";
-        const std::string words =
-            shown.there() ? fmt::format("{} {}: {}", name, shown.refreshes(), number(shown.above_teacher))
-                          : fmt::format("{}: none", name);
+        const std::string words = shown.there() ? fmt::format("{} {}: {}", name, shown.refreshes(),
+                                                              told_number(shown.objective, shown.told))
+                                                : fmt::format("{}: none", name);
         const float width = box + 0.4F * f.em + text_width(words);
         if (x > place.x && x + width > place.x + place.width) break;
         const float y = place.y + (ImGui::GetTextLineHeight() - box) / 2;
@@ -141,16 +144,17 @@ void LandscapePanel::draw_table(UiContext& ctx, const Frame& f) {
         const float em = f.em;
         ImGui::TableSetupColumn("", ImGuiTableColumnFlags_WidthStretch);
         ImGui::TableSetupColumn("refreshes", ImGuiTableColumnFlags_WidthFixed, 4.6F * em);
-        ImGui::TableSetupColumn("above teacher", ImGuiTableColumnFlags_WidthFixed, 6.6F * em);
+        const std::string told(told_label(f.objective()));
+        ImGui::TableSetupColumn(told.c_str(), ImGuiTableColumnFlags_WidthFixed, 6.6F * em);
         ImGui::TableSetupColumn("of the best", ImGuiTableColumnFlags_WidthFixed, 5.2F * em);
         ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-        for (const char* name : {"", "refreshes", "above teacher", "of the best"}) {
+        for (const std::string& name :
+             {std::string(), std::string("refreshes"), told, std::string("of the best")}) {
             ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
             cell(name);
             ImGui::PopStyleColor();
-            if (*name == 'a')
-                ImGui::SetItemTooltip("Mean loss over the text, nats a token, less the teacher's");
-            if (*name == 'o')
+            if (name == told) ImGui::SetItemTooltip("%s", std::string(told_tip(f.objective())).c_str());
+            if (name == "of the best")
                 ImGui::SetItemTooltip(
                     "Of what the best placement of as many refreshes gains over none: 0 %% is no better than "
                     "no refresh");
@@ -164,8 +168,8 @@ void LandscapePanel::draw_table(UiContext& ctx, const Frame& f) {
         muted_text(ctx, fmt::format("No staircase of the policy {}: {}.", policy.name, policy.why_not));
     if (m_placement && stairs(StairsOf::blind).there())
         muted_text(ctx, fmt::format("Blind, mean over its {} phases: {}; worst {}", m_placement->phases,
-                                    number(m_placement->mean_loss - f.teacher),
-                                    number(m_placement->worst.loss - f.teacher)));
+                                    f.told(m_placement->mean_loss, m_placement->refreshes),
+                                    f.told(m_placement->worst.loss, m_placement->refreshes)));
 }
 
 } // namespace refreshlab::ui

@@ -30,6 +30,11 @@ bool is_longer(const UiContext& ctx, const Landscape& landscape) {
     return std::min(ctx.recording->num_tokens(), ctx.steps + 1) > landscape.num_tokens();
 }
 
+/// Its cells lack what an objective is read from: it was computed with other values.
+bool lacks_objectives(const Landscape& landscape) {
+    return !std::ranges::all_of(objectives, [&](Objective o) { return tells(landscape.info().values, o); });
+}
+
 /// The shown run's own computation.
 bool computes_this(const UiContext& ctx) {
     const auto& state = ctx.status->landscape;
@@ -57,8 +62,8 @@ void LandscapePanel::draw_empty(UiContext& ctx, float em) {
         ImGui::TextUnformatted(ctx.why_no_landscape.c_str());
         ImGui::PopTextWrapPos();
     }
-    muted_text(ctx, "What would every possible refresh be worth on this text? The landscape computes it: the "
-                    "loss of every step for every "
+    muted_text(ctx, "What would every possible refresh be worth on this text? The landscape computes it: "
+                    "loss, KL and acceptance of every step for every "
                     "place of the last refresh. So the best placement of any number of refreshes is known, "
                     "and how far a policy is from it.");
     ImGui::Dummy({0, em * 0.2F});
@@ -93,7 +98,7 @@ void LandscapePanel::draw_progress(UiContext& ctx, const LandscapeState& state, 
 
 void LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
     if (computes_this(ctx)) return draw_progress(ctx, *ctx.status->landscape, progress_ems * f.em);
-    const bool longer = is_longer(ctx, *f.landscape);
+    const bool longer = is_longer(ctx, *f.landscape), lacks = lacks_objectives(*f.landscape);
     const std::string why = why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());
     // A run that reads the landscape's text again only grows into it.
     ImGui::BeginDisabled(!why.empty());
@@ -101,22 +106,54 @@ void LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
         ctx.run_action("landscape.compute");
     ImGui::EndDisabled();
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
-        ImGui::SetTooltip("%s", !why.empty() ? why.c_str()
-                                : longer     ? "The run has written more since"
-                                             : "The rows that are there are kept");
+        ImGui::SetTooltip(
+            "%s", !why.empty() ? why.c_str()
+                  : longer     ? "The run has written more since"
+                  : lacks ? "Its cells lack what some objectives are read from: all rows are computed anew"
+                          : "The rows that are there are kept");
 }
 
 void LandscapePanel::draw_value_choice(UiContext& ctx, const Frame& f) {
-    CellValue& shown = ctx.views.landscape.cells.value;
-    const std::string current = label_of(shown);
+    const std::string current = label_of(f.cells);
     ImGui::SetNextItemWidth(std::min(ImGui::GetContentRegionAvail().x, 14 * f.em));
     if (!ImGui::BeginCombo("##value", current.c_str(), ImGuiComboFlags_HeightLarge)) {
         ImGui::SetItemTooltip("What the picture's cells show");
         return;
     }
-    for (const CellValue& value : cell_values(*f.landscape))
-        if (ImGui::Selectable(with_unit(label_of(value), unit_of(value)).c_str(), value == shown))
-            shown = value;
+    for (const CellValue& value : cell_values(*f.landscape, f.objective()))
+        if (ImGui::Selectable(with_unit(label_of(value), unit_of(value)).c_str(), value == f.cells))
+            ctx.views.landscape.cells.value = {value.kind, value.signal};
+    ImGui::EndCombo();
+}
+
+/// By the names of `landscape --objective`.
+void LandscapePanel::draw_objective_choice(UiContext& ctx, const Frame& f) {
+    std::optional<Objective>& chosen = ctx.views.landscape.objective;
+    const std::string name(to_string(f.objective()));
+    const auto why = [&] {
+        return fmt::format("What schedules are judged by: {}, {}\n{}", name, label_of(f.objective()),
+                           f.judged.why);
+    };
+    ImGui::SetNextItemWidth(9 * f.em);
+    if (!ImGui::BeginCombo("##objective", fmt::format("by {}", name).c_str())) {
+        ImGui::SetItemTooltip("%s", why().c_str());
+        return;
+    }
+    const ChosenObjective& usual = ctx.usual_objective;
+    if (ImGui::Selectable(fmt::format("as the text asks for: {}", to_string(usual.objective)).c_str(),
+                          !chosen))
+        chosen.reset();
+    ImGui::SetItemTooltip("%s", usual.why.c_str());
+    for (const Objective objective : objectives) {
+        const std::string missing = why_untold(f.landscape->info().values, objective);
+        const std::string words = fmt::format("{}: {}", to_string(objective), label_of(objective));
+        ImGui::BeginDisabled(!missing.empty());
+        if (ImGui::Selectable(with_unit(words, unit_of(objective)).c_str(), chosen == objective))
+            chosen = objective;
+        ImGui::EndDisabled();
+        if (!missing.empty() && ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+            ImGui::SetTooltip("Not of this landscape: %s. Computing it again adds them", missing.c_str());
+    }
     ImGui::EndCombo();
 }
 
@@ -136,16 +173,21 @@ void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
         return pressed;
     };
     draw_value_choice(ctx, f);
-    ctx.landmarks.set_text([&] { return label_of(ctx.views.landscape.cells.value); }, "landscape/value");
+    ctx.landmarks.set_text([&] { return label_of(f.cells); }, "landscape/value");
     ImGui::SameLine();
-    m_range_bar.draw(ctx, scale(ctx.theme), m_colours, spread(), 7 * f.em);
+    draw_objective_choice(ctx, f);
+    ctx.landmarks.set_text([&] { return fmt::format("{}: {}", to_string(f.objective()), f.judged.why); },
+                           "landscape/objective");
+    ImGui::SameLine();
+    m_range_bar.draw(ctx, f.cells, scale(ctx.theme), m_colours, spread(), 7 * f.em);
     if (m_colours.own &&
         button("Automatic", "The range is yours, and is kept; this gives the automatic one back"))
-        ctx.views.landscape.cells.set_own_range(std::nullopt);
+        ctx.views.landscape.cells.set_own_range(f.objective(), std::nullopt);
     if (!m_view.whole() && button("Whole", "Shows the whole triangle (double click)"))
         m_view.fit(f.landscape->num_rows());
-    if (const bool computing = computes_this(ctx);
-        computing || !f.landscape->complete() || is_longer(ctx, *f.landscape)) {
+    if (const bool computing = computes_this(ctx); computing || !f.landscape->complete() ||
+                                                   is_longer(ctx, *f.landscape) ||
+                                                   lacks_objectives(*f.landscape)) {
         begin((computing ? progress_ems + cancel_ems : compute_ems) * f.em);
         draw_compute(ctx, f);
     }

@@ -37,12 +37,13 @@ void draw_caps(ImDrawList* list, const ColourScale& scale, const CellColours& co
 
 } // namespace
 
-void RangeBar::draw(UiContext& ctx, const ColourScale& scale, const CellColours& colours,
-                    const CellSpread& spread, float most) {
+void RangeBar::draw(UiContext& ctx, const CellValue& value, const ColourScale& scale,
+                    const CellColours& colours, const CellSpread& spread, float most) {
+    m_value = value;
     const float em = ImGui::GetFontSize(), gap = ImGui::GetStyle().ItemInnerSpacing.x;
-    const std::string unit(shown_unit(unit_of(ctx.views.landscape.cells.value)));
-    const auto entry_width = [&](double value) {
-        return std::max(3 * em, text_width(three_digits(value)) + 2 * ImGui::GetStyle().FramePadding.x);
+    const std::string unit(shown_unit(unit_of(m_value)));
+    const auto entry_width = [&](double end) {
+        return std::max(3 * em, text_width(three_digits(end)) + 2 * ImGui::GetStyle().FramePadding.x);
     };
     const float low = entry_width(colours.range.min), high = entry_width(colours.range.max);
     const float others = low + high + 2 * cap_width() + 2 * gap + (unit.empty() ? 0 : gap + text_width(unit));
@@ -65,7 +66,7 @@ void RangeBar::draw(UiContext& ctx, const ColourScale& scale, const CellColours&
 void RangeBar::begin(const UiContext& ctx, ValueRange shown) {
     m_given_up = false;
     m_before = shown;
-    m_own_before = ctx.views.landscape.cells.own_range();
+    m_own_before = ctx.views.landscape.cells.own_range(m_value.objective);
 }
 
 /// While an item is held. \return whether the mouse still counts
@@ -74,7 +75,7 @@ bool RangeBar::follow(UiContext& ctx) {
     const bool held = ImGui::IsItemActive(), let_go = ImGui::IsItemDeactivated();
     if (held) ctx.host.keep_awake(0.5);
     if ((held || let_go) && ImGui::IsKeyPressed(ImGuiKey_Escape, false)) {
-        ctx.views.landscape.cells.set_own_range(m_own_before);
+        ctx.views.landscape.cells.set_own_range(m_value.objective, m_own_before);
         m_given_up = true;
     }
     return !m_given_up;
@@ -92,8 +93,9 @@ void RangeBar::draw_end(UiContext& ctx, const char* id, const CellColours& colou
     const bool counts = follow(ctx);
     const bool dragged = ImGui::IsMouseDown(ImGuiMouseButton_Left) && !ImGui::GetIO().WantTextInput;
     if (changed && counts && dragged) {
-        ctx.views.landscape.cells.set_own_range(moved_end(
-            shown, colours.has_signs, end, round_to(value, drag_quantum(m_before.span(), drag_steps))));
+        ctx.views.landscape.cells.set_own_range(
+            m_value.objective, moved_end(shown, colours.has_signs, end,
+                                         round_to(value, drag_quantum(m_before.span(), drag_steps))));
     } else if (changed && counts) { // typed
         try_edit(ctx, [&] {
             const ValueRange typed = colours.has_signs      ? ValueRange{-std::abs(value), std::abs(value)}
@@ -105,7 +107,7 @@ void RangeBar::draw_end(UiContext& ctx, const char* id, const CellColours& colou
                                 ? "leaves no range about 0"
                                 : fmt::format("the ends would be {} and {}", format_number(typed.min),
                                               format_number(typed.max)));
-            ctx.views.landscape.cells.set_own_range(typed);
+            ctx.views.landscape.cells.set_own_range(m_value.objective, typed);
         });
     }
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayNormal | ImGuiHoveredFlags_NoSharedDelay) && !dragged)
@@ -134,8 +136,7 @@ void RangeBar::draw_bar(UiContext& ctx, const ColourScale& scale, const CellColo
             std::clamp(static_cast<double>((ImGui::GetIO().MousePos.x - left) / width), 0.0, 1.0);
         ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeEW);
         ImGui::SetTooltip("%s %s\n%s\nDrag either half to move its end; double click: automatic",
-                          three_digits(scale.value_at(f)).c_str(),
-                          shown_unit(unit_of(ctx.views.landscape.cells.value)).c_str(),
+                          three_digits(scale.value_at(f)).c_str(), shown_unit(unit_of(m_value)).c_str(),
                           words_of(colours).c_str());
     }
 }
@@ -148,7 +149,7 @@ void RangeBar::drag_bar(UiContext& ctx, const CellColours& colours, float left, 
         m_held = io.MousePos.x < left + width / 2 ? RangeEnd::low : RangeEnd::high;
     }
     if (ImGui::IsItemHovered() && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) {
-        ctx.views.landscape.cells.set_own_range(std::nullopt);
+        ctx.views.landscape.cells.set_own_range(m_value.objective, std::nullopt);
         m_given_up = true;
     }
     if (!follow(ctx) || !ImGui::IsItemActive() || !ImGui::IsMouseDragging(ImGuiMouseButton_Left)) return;
@@ -156,21 +157,22 @@ void RangeBar::drag_bar(UiContext& ctx, const CellColours& colours, float left, 
     const double from = m_held == RangeEnd::low ? m_before.min : m_before.max;
     const double to =
         round_to(from + moved * m_before.span(), drag_quantum(m_before.span(), static_cast<double>(width)));
-    ctx.views.landscape.cells.set_own_range(moved_end(m_before, colours.has_signs, m_held, to));
+    ctx.views.landscape.cells.set_own_range(m_value.objective,
+                                            moved_end(m_before, colours.has_signs, m_held, to));
 }
 
-void RangeBar::draw_menu(UiContext& ctx, const CellColours& colours, const CellSpread& spread) {
+void RangeBar::draw_menu(UiContext& ctx, const CellColours& colours, const CellSpread& spread) const {
     if (!ImGui::BeginPopupContextItem("##range menu")) return;
     ImGui::TextDisabled("%s", words_of(colours).c_str());
     if (ImGui::MenuItem("Automatic range", nullptr, !colours.own, colours.own))
-        ctx.views.landscape.cells.set_own_range(std::nullopt);
+        ctx.views.landscape.cells.set_own_range(m_value.objective, std::nullopt);
     if (ImGui::MenuItem("Range of all cells", nullptr, false, colours.below || colours.above)) {
         const ValueRange all = spread.extent();
         const double end = std::max(std::abs(all.min), std::abs(all.max));
         ctx.views.landscape.cells.set_own_range(
-            colours.has_signs
-                ? ValueRange{-end, end}
-                : ValueRange{std::min(all.min, colours.range.min), std::max(all.max, colours.range.max)});
+            m_value.objective, colours.has_signs ? ValueRange{-end, end}
+                                                 : ValueRange{std::min(all.min, colours.range.min),
+                                                              std::max(all.max, colours.range.max)});
     }
     if (ImGui::MenuItem("Copy the range"))
         ImGui::SetClipboardText(

@@ -18,18 +18,19 @@ namespace refreshlab::ui {
 class RangeBar {
 public:
     /// After what stands in this line already (SameLine() was called), in a line of its own where there is too little room.
-    /// \param most  width of the bar alone, pixels
-    void draw(UiContext& ctx, const ColourScale& scale, const CellColours& colours, const CellSpread& spread,
-              float most);
+    /// \param value  that is shown  \param most  width of the bar alone, pixels
+    void draw(UiContext& ctx, const CellValue& value, const ColourScale& scale, const CellColours& colours,
+              const CellSpread& spread, float most);
 
 private:
     void draw_end(UiContext& ctx, const char* id, const CellColours& colours, RangeEnd end, float width);
     void draw_bar(UiContext& ctx, const ColourScale& scale, const CellColours& colours, float width);
     void drag_bar(UiContext& ctx, const CellColours& colours, float left, float width);
-    static void draw_menu(UiContext& ctx, const CellColours& colours, const CellSpread& spread);
+    void draw_menu(UiContext& ctx, const CellColours& colours, const CellSpread& spread) const;
     void begin(const UiContext& ctx, ValueRange shown);
     bool follow(UiContext& ctx);
 
+    CellValue m_value; ///< of this frame
     // Of the end that is being moved.
     ValueRange m_before;                    ///< what was shown
     std::optional<ValueRange> m_own_before; ///< Esc gives it back

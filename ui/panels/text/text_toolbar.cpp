@@ -3,6 +3,7 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/colour_bar.h"
 #include "ui/panels/text/text_panel.h"
+#include "ui/scene/landscape/cell_values.h"
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/theme/text_hue.h"
 
@@ -17,7 +18,10 @@ namespace refreshlab::ui {
 void TextPanel::draw_toolbar(UiContext& ctx) {
     using By = ColouredText::By;
     m_coloured.update(ctx.recording, ctx.steps, ctx.views.text,
-                      {ctx.refresh_gains, ctx.shown_step(), {ctx.selection.layer, ctx.selection.head}});
+                      {ctx.refresh_gains,
+                       ctx.shown_step(),
+                       {ctx.selection.layer, ctx.selection.head},
+                       ctx.gains_objective});
     m_paint.mix(text_hue(ctx.theme, m_coloured), ImGui::GetColorU32(ImGuiCol_WindowBg) | IM_COL32_A_MASK,
                 ctx.theme.text);
     const float row = ImGui::GetContentRegionAvail().x, font = ImGui::GetFontSize();
@@ -52,9 +56,10 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
 
 /// What the landscape says, among the signals.
 void TextPanel::draw_gain_choice(UiContext& ctx) {
+    const CellValue gain{CellValue::Kind::gain, {}, ctx.gains_objective};
     const bool there = !ctx.refresh_gains.empty(), chosen = ctx.views.text.coloured_by == gain_colouring;
     ImGui::BeginDisabled(!there && !chosen);
-    if (ImGui::Selectable("Gain of a refresh before (nats)", chosen))
+    if (ImGui::Selectable(with_unit("Gain of a refresh before", unit_of(gain)).c_str(), chosen))
         ctx.views.text.coloured_by = gain_colouring;
     ImGui::EndDisabled();
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))

@@ -38,7 +38,8 @@ void TextPanel::token_tooltip(UiContext& ctx, int64_t token) {
         signal_rows(ctx, step, SignalRows::plotted, token);
         if (const float gain = m_coloured.by() == ColouredText::By::gain ? m_coloured.value(token) : absent();
             !is_absent(gain))
-            ImGui::TextDisabled("a refresh before it would gain %s", format_signal(gain, "nats").c_str());
+            ImGui::TextDisabled("a refresh before it would gain %s",
+                                format_signal(gain, m_coloured.unit()).c_str());
         describe_marks_at(ctx, step);
     } else {
         ImGui::TextDisabled("ln p %s", format_number(recording.info().first_logprob).c_str());

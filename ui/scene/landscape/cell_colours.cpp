@@ -113,13 +113,14 @@ std::string words_of(const CellColours& colours) {
 }
 
 std::string key_of(const CellValue& value) {
+    const std::string of = value.objective == Objective::loss ? "" : std::string(to_string(value.objective));
     switch (value.kind) {
-    case CellValue::Kind::loss_above_teacher:
-        return "loss_above_teacher";
+    case CellValue::Kind::above_teacher:
+        return of.empty() ? "loss_above_teacher" : of;
     case CellValue::Kind::loss:
         return "loss";
     case CellValue::Kind::gain:
-        return "gain";
+        return of.empty() ? "gain" : of + "_gain";
     case CellValue::Kind::signal:
         break;
     }
@@ -128,22 +129,29 @@ std::string key_of(const CellValue& value) {
 
 std::optional<CellValue> cell_value_of(std::string_view key) {
     if (key.empty()) return std::nullopt;
-    for (const auto kind :
-         {CellValue::Kind::loss_above_teacher, CellValue::Kind::loss, CellValue::Kind::gain})
+    for (const auto kind : {CellValue::Kind::above_teacher, CellValue::Kind::loss, CellValue::Kind::gain})
         if (key_of({kind, {}}) == key) return CellValue{kind, {}};
     return CellValue{CellValue::Kind::signal, std::string(key)};
 }
 
-std::optional<ValueRange> CellChoice::own_range() const {
-    const auto found = ranges.find(key_of(value));
+CellValue CellChoice::under(Objective objective) const {
+    CellValue shown = value;
+    const bool judged = value.kind == CellValue::Kind::above_teacher || value.kind == CellValue::Kind::gain;
+    shown.objective = judged ? objective : Objective::loss;
+    return shown;
+}
+
+std::optional<ValueRange> CellChoice::own_range(Objective objective) const {
+    const auto found = ranges.find(key_of(under(objective)));
     return found == ranges.end() ? std::nullopt : std::optional(found->second);
 }
 
-void CellChoice::set_own_range(const std::optional<ValueRange>& range) {
+void CellChoice::set_own_range(Objective objective, const std::optional<ValueRange>& range) {
+    const std::string key = key_of(under(objective));
     if (!range)
-        ranges.erase(key_of(value));
+        ranges.erase(key);
     else if (is_usable(*range))
-        ranges[key_of(value)] = *range;
+        ranges[key] = *range;
 }
 
 void set_ranges(CellChoice& choice, const StoredRanges& stored) {

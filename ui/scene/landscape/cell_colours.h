@@ -61,16 +61,18 @@ struct CellColours {
 
 /// What the picture of a landscape shows and with which colours, as a person chose it: on screen and on paper.
 struct CellChoice {
-    CellValue value;
+    CellValue value;                                       ///< its objective is the view's, see under()
     std::map<std::string, ValueRange, std::less<>> ranges; ///< of one's own, by key_of()
-    [[nodiscard]] std::optional<ValueRange> own_range() const;
+    /// The value as it is shown under an objective.
+    [[nodiscard]] CellValue under(Objective objective) const;
+    [[nodiscard]] std::optional<ValueRange> own_range(Objective objective) const;
     /// Nothing gives the automatic one back.
-    void set_own_range(const std::optional<ValueRange>& range);
+    void set_own_range(Objective objective, const std::optional<ValueRange>& range);
     friend bool operator==(const CellChoice&, const CellChoice&) = default;
 };
-/// "loss_above_teacher", "gain", ..., or the signal's name: in the settings file.
+/// "loss_above_teacher", "gain", ..., or the signal's name: in the settings file. Under another objective than the loss "kl", "kl_gain", ...
 [[nodiscard]] std::string key_of(const CellValue& value);
-/// Nothing where the key is empty. A name that no landscape holds is not known here.
+/// Of a value under the loss. Nothing where the key is empty. A name that no landscape holds is not known here.
 [[nodiscard]] std::optional<CellValue> cell_value_of(std::string_view key);
 
 /// As a settings file has them: low and high by key. What is no range is left out.

@@ -34,12 +34,13 @@ bool same_but_threshold(const RefreshPolicy& a, size_t trigger_a, const RefreshP
 
 } // namespace
 
-FrontierQuestion frontier_question(std::shared_ptr<const Landscape> landscape, RefreshPolicy draft) {
+FrontierQuestion frontier_question(std::shared_ptr<const Landscape> landscape, RefreshPolicy draft,
+                                   Objective objective) {
     draft.name.clear();
     std::erase_if(draft.triggers, [](const Trigger& trigger) { return !trigger.enabled; });
     if (draft.triggers.size() == 1)
         draft.triggers.front().threshold = 0; // its curve goes through all of them
-    return {std::move(landscape), std::move(draft)};
+    return {std::move(landscape), std::move(draft), objective};
 }
 
 std::vector<FrontierCurve> frontier_curves(const FrontierQuestion& question) {
@@ -47,9 +48,11 @@ std::vector<FrontierCurve> frontier_curves(const FrontierQuestion& question) {
     std::vector<FrontierCurve> curves;
     if (!landscape.has_row(0)) return curves;
     const RefreshPolicy& draft = question.policy;
+    constexpr size_t thresholds = 64; // of each curve
     const auto add = [&](const RefreshPolicy& policy, size_t trigger, bool of_draft) {
         FrontierCurve curve{policy, trigger, of_draft, {}};
-        curve.points = best_by_count(threshold_frontier(landscape, policy, trigger));
+        curve.points =
+            best_by_count(threshold_frontier(landscape, policy, trigger, thresholds, question.objective));
         if (!curve.points.empty()) curves.push_back(std::move(curve));
     };
     if (why_no_staircase(landscape, draft).empty()) {

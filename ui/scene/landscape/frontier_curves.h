@@ -3,6 +3,7 @@
 #include "engine/landscape/best_schedule.h"
 #include "engine/landscape/frontier.h"
 #include "engine/landscape/landscape.h"
+#include "engine/landscape/objective.h"
 #include "engine/refresh/policy.h"
 
 #include <cstddef>
@@ -26,12 +27,13 @@ struct FrontierCurve {
 struct FrontierQuestion {
     std::shared_ptr<const Landscape> landscape;
     RefreshPolicy policy; ///< the draft; thresholds of its own curves do not matter, see frontier_question()
+    Objective objective = Objective::loss;
     friend bool operator==(const FrontierQuestion&, const FrontierQuestion&) = default;
 };
 
 /// A question that stays the same while the threshold of a policy with one trigger is dragged: nothing is computed again then.
 [[nodiscard]] FrontierQuestion frontier_question(std::shared_ptr<const Landscape> landscape,
-                                                 RefreshPolicy draft);
+                                                 RefreshPolicy draft, Objective objective);
 
 /// The curves of the draft's triggers, then one for every signal that could be one (frontier_policies()). A draft without a staircase
 /// has none of its own. Cost: some dozens of walks for each curve.

@@ -14,8 +14,11 @@ constexpr std::string_view stairs_keys[num_stairs] = {"run", "policy", "blind", 
 } // namespace
 
 StoredLandscapeView stored(const LandscapeView& view) {
-    StoredLandscapeView kept{
-        .value = key_of(view.cells.value), .ranges = stored_ranges(view.cells), .hidden = {}};
+    StoredLandscapeView kept{.value = key_of(view.cells.value),
+                             .ranges = stored_ranges(view.cells),
+                             .hidden = {},
+                             .objective = {}};
+    if (view.objective) kept.objective = to_string(*view.objective);
     for (size_t i = 0; i < num_stairs; ++i)
         if (!view.stairs[i]) kept.hidden.emplace_back(stairs_keys[i]);
     return kept;
@@ -25,6 +28,9 @@ LandscapeView landscape_view(const StoredLandscapeView& stored) {
     LandscapeView view;
     if (const auto value = cell_value_of(stored.value)) view.cells.value = *value;
     set_ranges(view.cells, stored.ranges);
+    const auto judged = std::ranges::find_if(
+        objectives, [&](Objective objective) { return to_string(objective) == stored.objective; });
+    if (judged != std::end(objectives)) view.objective = *judged;
     for (size_t i = 0; i < num_stairs; ++i)
         view.stairs[i] = std::ranges::find(stored.hidden, stairs_keys[i]) == stored.hidden.end();
     return view;
@@ -34,10 +40,12 @@ BestAnswer find_best(const BestQuestion& question) {
     BestAnswer answer;
     const Landscape& landscape = *question.landscape;
     if (!landscape.has_row(0)) return answer;
-    answer.best = std::make_shared<const std::vector<Schedule>>(best_schedules(landscape, question.counts));
+    answer.best = std::make_shared<const std::vector<Schedule>>(
+        best_schedules(landscape, question.counts, question.objective));
     constexpr int64_t most_blind = 64;
     for (int64_t k = 1; k <= std::min(question.counts, most_blind); ++k)
-        if (auto placement = blind_placement(landscape, k)) answer.blind.push_back(std::move(*placement));
+        if (auto placement = blind_placement(landscape, k, question.objective))
+            answer.blind.push_back(std::move(*placement));
     return answer;
 }
 
@@ -78,14 +86,15 @@ FrontierLine curve_line(const FrontierCurve& curve, double teacher_loss) {
     return line;
 }
 
-FrontierRange fitted_frontier(const Landscape& landscape, const BestAnswer* best, const AllStairs& stairs) {
+FrontierRange fitted_frontier(const Landscape& landscape, const BestAnswer* best, const AllStairs& stairs,
+                              Objective objective) {
     const int64_t of_policy = compared_count(stairs);
-    const double teacher = landscape.mean_teacher_loss();
+    const double teacher = teacher_value(landscape, objective);
     const bool known = best && best->best && !best->best->empty();
     int64_t most = shown_counts(landscape.num_tokens(), of_policy);
     if (best && best->best) most = std::min(most, std::max(std::ssize(*best->best) - 1, 2 * of_policy));
     const auto counts = static_cast<double>(std::max<int64_t>(most, 1));
-    const double none = landscape.has_row(0) ? landscape.mean_loss_without_refresh() - teacher : 1;
+    const double none = landscape.has_row(0) ? value_without_refresh(landscape, objective) - teacher : 1;
     double least = 0;
     if (known) {
         const size_t k = std::min(best->best->size() - 1, static_cast<size_t>(counts));
@@ -106,18 +115,20 @@ std::string label_of(const FrontierCurve& curve, std::span<const Signal> table) 
 }
 
 LandscapeModel make_landscape_model(std::shared_ptr<const Landscape> landscape, const RunRefreshes& run,
-                                    const RefreshPolicy& policy) {
+                                    const RefreshPolicy& policy, Objective objective) {
     LandscapeModel model;
     model.landscape = std::move(landscape);
     const Landscape& land = *model.landscape;
-    model.teacher_loss = land.mean_teacher_loss();
-    model.best = find_best({model.landscape, best_counts(land)});
+    model.objective = objective;
+    model.teacher_loss = teacher_value(land, objective);
+    model.best = find_best({model.landscape, best_counts(land), objective});
     const std::span<const Schedule> best =
         model.best.best ? std::span<const Schedule>(*model.best.best) : std::span<const Schedule>();
     const auto at = [&](StairsOf of) -> ShownStairs& { return model.stairs[static_cast<size_t>(of)]; };
-    at(StairsOf::run) = stairs_of_run(land, run, best);
-    at(StairsOf::policy) = stairs_of_policy(land, policy, best);
-    CountAnswer count = answer_count({model.landscape, model.best.best, compared_count(model.stairs)});
+    at(StairsOf::run) = stairs_of_run(land, run, best, objective);
+    at(StairsOf::policy) = stairs_of_policy(land, policy, best, objective);
+    CountAnswer count =
+        answer_count({model.landscape, model.best.best, compared_count(model.stairs), objective});
     at(StairsOf::blind) = std::move(count.blind);
     at(StairsOf::best) = std::move(count.best);
     name_stairs(model.stairs);

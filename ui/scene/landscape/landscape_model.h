@@ -25,6 +25,7 @@ struct BestAnswer {
 struct BestQuestion {
     std::shared_ptr<const Landscape> landscape;
     int64_t counts = 0;
+    Objective objective = Objective::loss;
     friend bool operator==(const BestQuestion&, const BestQuestion&) = default;
 };
 [[nodiscard]] BestAnswer find_best(const BestQuestion& question);
@@ -35,7 +36,7 @@ using AllStairs = std::array<ShownStairs, num_stairs>; ///< by StairsOf
 /// Names for a person, by whose they are; the policy's is its own.
 void name_stairs(AllStairs& stairs);
 
-/// A line of the frontier plot: refreshes and loss above the teacher's, by rising count.
+/// A line of the frontier plot: refreshes and loss under the objective above the teacher's, by rising count.
 using FrontierLine = std::vector<std::pair<double, double>>;
 /// What nobody can go below: a count that may go unused never makes it worse.
 [[nodiscard]] FrontierLine best_line(const BestAnswer& answer, double teacher_loss);
@@ -43,7 +44,7 @@ using FrontierLine = std::vector<std::pair<double, double>>;
 [[nodiscard]] FrontierLine curve_line(const FrontierCurve& curve, double teacher_loss);
 /// What the plot shows as long as nobody has zoomed. \param best  null: not known yet
 [[nodiscard]] FrontierRange fitted_frontier(const Landscape& landscape, const BestAnswer* best,
-                                            const AllStairs& stairs);
+                                            const AllStairs& stairs, Objective objective);
 /// The signal whose thresholds go through the curve.
 [[nodiscard]] const std::string& signal_of(const FrontierCurve& curve);
 /// "Entropy (this policy)". \param table  with the run's own signals
@@ -52,12 +53,14 @@ using FrontierLine = std::vector<std::pair<double, double>>;
 /// All of it at once. Cost: that of find_best(), and some dozens of walks for each curve.
 struct LandscapeModel {
     std::shared_ptr<const Landscape> landscape;
-    double teacher_loss = 0; ///< its mean
+    Objective objective = Objective::loss;
+    double teacher_loss = 0; ///< teacher_value()
     BestAnswer best;
     AllStairs stairs;
     [[nodiscard]] const ShownStairs& of(StairsOf whose) const { return stairs[static_cast<size_t>(whose)]; }
 };
 [[nodiscard]] LandscapeModel make_landscape_model(std::shared_ptr<const Landscape> landscape,
-                                                  const RunRefreshes& run, const RefreshPolicy& policy);
+                                                  const RunRefreshes& run, const RefreshPolicy& policy,
+                                                  Objective objective);
 
 } // namespace refreshlab::ui

@@ -50,7 +50,10 @@ void KnownLandscapes::keep(const std::string& run_id, std::shared_ptr<const Land
                            const std::shared_ptr<const Recording>& run) {
     if (!landscape) return;
     Entry& entry = m_entries[run_id];
-    if (run && run->info().id == run_id) entry.pair = pair_key(run->info().config);
+    if (run && run->info().id == run_id) {
+        entry.pair = pair_key(run->info().config);
+        if (!entry.written_by) entry.written_by = std::make_shared<const RunConfig>(run->info().config);
+    }
     if (entry.landscape == landscape) return;
     entry.landscape = std::move(landscape);
     entry.change = ++m_changes;
@@ -93,6 +96,8 @@ std::shared_ptr<const Landscape> KnownLandscapes::of(const std::shared_ptr<const
         const std::tuple rank(id == recording->info().id, info.tokens.size(), entry.change);
         if (m_answer && rank < best) continue;
         m_answer = entry.landscape;
+        m_usual =
+            default_objective(entry.written_by ? *entry.written_by : recording->info().config, info.values);
         best = rank;
     }
     if (m_answer) m_why_none.clear();
@@ -175,22 +180,45 @@ RunConfig reading_run(const RunConfig& config, const std::vector<int32_t>& token
     return run;
 }
 
+namespace {
+
+/// Mean cost of the text in a recording whose drafts begin at its refreshes; NaN where a value is missing.
+double recorded_loss(const Recording& recording, int64_t num_tokens, Objective objective) {
+    const size_t signal = require_signal(value_of(objective), "a measured run");
+    const auto& events = recording.refreshes();
+    size_t next = 0;
+    DraftRun draft;
+    double sum = 0;
+    for (int64_t step = 1; step < num_tokens; ++step) {
+        for (; next < events.size() && events[next].step < step; ++next)
+            draft = {};
+        // A token's own probability stands in the record that fed it, all else in the row that predicts it.
+        const auto value =
+            static_cast<double>(recording.signal(objective == Objective::loss ? step + 1 : step, signal));
+        sum += objective == Objective::loss            ? -value
+               : objective == Objective::kl            ? value
+               : objective == Objective::tokens_a_pass ? (std::isnan(value) ? value : -draft.next(value))
+                                                       : 1 - value;
+    }
+    return sum / static_cast<double>(num_tokens - 1);
+}
+
+} // namespace
+
 std::optional<MeasuredRun> measure_run(const Landscape& landscape, const Recording& recording,
                                        int64_t steps) {
     const std::vector<int32_t>& text = landscape.info().tokens;
     if (steps < landscape.num_tokens()) return std::nullopt;
+    for (int64_t t = 1; t <= landscape.num_tokens(); ++t)
+        if (recording.token(t) != text[static_cast<size_t>(t - 1)]) return std::nullopt;
     MeasuredRun run;
     run.run_id = recording.info().id;
     run.policy = recording.info().config.policy.name;
-    static const size_t logprob = require_signal("logprob", "a measured run");
-    for (int64_t t = 1; t <= landscape.num_tokens(); ++t) {
-        if (recording.token(t) != text[static_cast<size_t>(t - 1)]) return std::nullopt;
-        if (t == 1) continue;
-        const float value = recording.signal(t, logprob);
-        if (std::isnan(value)) return std::nullopt;
-        run.loss -= static_cast<double>(value);
-    }
-    run.loss /= static_cast<double>(landscape.num_steps());
+    run.back_fills = recording.back_fills().size(); // before the values: what comes meanwhile is read again
+    for (const Objective objective : objectives)
+        run.losses[static_cast<size_t>(objective)] =
+            recorded_loss(recording, landscape.num_tokens(), objective);
+    if (std::isnan(run.loss(Objective::loss))) return std::nullopt;
     const auto& events = recording.refreshes();
     for (size_t i = 0, n = events.size(); i < n; ++i)
         run.refreshes += events[i].step < landscape.num_steps() ? 1 : 0;

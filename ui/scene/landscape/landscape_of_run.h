@@ -2,8 +2,10 @@
 
 #include "engine/control/engine_link.h"
 #include "engine/landscape/landscape.h"
+#include "engine/landscape/objective.h"
 #include "engine/record/recording/recording.h"
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -28,14 +30,18 @@ public:
                                                       int64_t steps);
     /// Why none of them is of this run ("the landscape that is here is of another text: ..."); empty where one is, or none is known.
     [[nodiscard]] const std::string& why_none() const { return m_why_none; }
+    /// What the last answer of of() is judged by unless a person says otherwise: default_objective() of the run whose text it was
+    /// computed of, also where the shown run reads that text again.
+    [[nodiscard]] const ChosenObjective& usual() const { return m_usual; }
     /// The run's own, to be saved with it; also one of the same text that its text covers. Null: none.
     [[nodiscard]] std::shared_ptr<const Landscape> to_save(const Recording& recording) const;
 
 private:
     struct Entry {
         std::shared_ptr<const Landscape> landscape;
-        std::string pair;    ///< pair_key()
-        uint64_t change = 0; ///< when it came: the oldest goes first
+        std::string pair;                            ///< pair_key()
+        std::shared_ptr<const RunConfig> written_by; ///< null: not known
+        uint64_t change = 0;                         ///< when it came: the oldest goes first
     };
     std::map<std::string, Entry, std::less<>> m_entries;
     // The last answer, and what was asked.
@@ -44,6 +50,7 @@ private:
     uint64_t m_changes = 0, m_asked_changes = 0;
     std::shared_ptr<const Landscape> m_answer;
     std::string m_why_none;
+    ChosenObjective m_usual;
 };
 
 /// What stands beside a run in its file.
@@ -80,7 +87,10 @@ struct LandscapeCost {
 struct MeasuredRun {
     std::string run_id, policy;
     int64_t refreshes = 0;
-    double loss = 0; ///< mean over y_2 .. y_N of the recorded -logprob, nats
+    size_t back_fills = 0; ///< of its recording, when it was measured
+    /// By Objective: mean of the costs of y_2 .. y_N, from the recorded values; NaN where one is missing.
+    std::array<double, std::size(objectives)> losses{};
+    [[nodiscard]] double loss(Objective objective) const { return losses[static_cast<size_t>(objective)]; }
 };
 /// Nothing while the run has not read the whole text, and where a loss is missing.
 [[nodiscard]] std::optional<MeasuredRun> measure_run(const Landscape& landscape, const Recording& recording,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/landscape/objective.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/landscape/cell_colours.h"
 #include "ui/scene/landscape/staircases.h"
@@ -11,7 +12,7 @@
 
 namespace refreshlab::ui {
 
-/// A part of loss against refreshes; losses are above the teacher's, nats.
+/// A part of loss against refreshes; losses are above the teacher's, in the objective's unit.
 struct FrontierRange {
     ValueRange refreshes, loss;
     friend bool operator==(const FrontierRange&, const FrontierRange&) = default;
@@ -21,6 +22,7 @@ struct FrontierRange {
 /// part of the frontier, which belongs to one text).
 struct LandscapeView {
     CellChoice cells;
+    std::optional<Objective> objective; ///< nothing: as the text asks for, default_objective()
     std::array<bool, num_stairs> stairs{true, true, true, true}; ///< drawn on the picture, by StairsOf
     std::optional<FrontierRange> frontier;                       ///< nothing: what fits (fitted_frontier())
     [[nodiscard]] bool shows(StairsOf of) const { return stairs[static_cast<size_t>(of)]; }
@@ -32,6 +34,7 @@ struct StoredLandscapeView {
     std::string value; ///< key_of() of the cells' value; empty: the first
     StoredRanges ranges;
     std::vector<std::string> hidden; ///< "run", "policy", "blind", "best"
+    std::string objective;           ///< its name; empty: as the text asks for
     friend bool operator==(const StoredLandscapeView&, const StoredLandscapeView&) = default;
 };
 [[nodiscard]] StoredLandscapeView stored(const LandscapeView& view);

@@ -5,6 +5,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/scene/landscape/cell_values.h"
+#include "ui/scene/landscape/objective_words.h"
 
 #include <fmt/format.h>
 
@@ -15,10 +16,14 @@ namespace refreshlab::ui {
 namespace {
 
 void judge(ShownStairs& shown, const Landscape& landscape, std::span<const Schedule> best) {
-    shown.above_teacher = shown.stairs.loss - landscape.mean_teacher_loss();
+    const double teacher = teacher_value(landscape, shown.objective);
+    shown.above_teacher = shown.stairs.loss - teacher;
+    shown.told =
+        told_value(shown.objective, teacher, shown.stairs.loss, landscape.num_steps(), shown.refreshes());
     const size_t k = shown.stairs.refreshes.size();
     if (k < best.size())
-        shown.efficiency = efficiency(landscape.mean_loss_without_refresh(), shown.stairs.loss, best[k].loss);
+        shown.efficiency =
+            efficiency(value_without_refresh(landscape, shown.objective), shown.stairs.loss, best[k].loss);
 }
 
 std::string no_rows() {
@@ -26,10 +31,11 @@ std::string no_rows() {
 }
 
 ShownStairs stairs_of_schedule(const Landscape& landscape, StairsOf of, const Schedule& schedule,
-                               std::span<const Schedule> best) {
+                               std::span<const Schedule> best, Objective objective) {
     ShownStairs shown;
     shown.of = of;
-    shown.stairs = walk_schedule(landscape, schedule.steps);
+    shown.objective = objective;
+    shown.stairs = walk_schedule(landscape, schedule.steps, objective);
     judge(shown, landscape, best);
     return shown;
 }
@@ -55,29 +61,31 @@ RunRefreshes refreshes_of(const Recording& recording, int64_t steps) {
 }
 
 ShownStairs stairs_of_policy(const Landscape& landscape, const RefreshPolicy& policy,
-                             std::span<const Schedule> best) {
+                             std::span<const Schedule> best, Objective objective) {
     ShownStairs shown;
     shown.of = StairsOf::policy;
+    shown.objective = objective;
     shown.name = policy.name;
     shown.why_not = landscape.has_row(0) ? why_no_staircase(landscape, policy) : no_rows();
     if (!shown.there()) return shown;
     // A schedule for a longer text ends with this one.
     RefreshPolicy walked = policy;
     std::erase_if(walked.at, [&](int64_t step) { return step >= landscape.num_steps(); });
-    shown.stairs = walk_policy(landscape, walked);
+    shown.stairs = walk_policy(landscape, walked, objective);
     judge(shown, landscape, best);
     return shown;
 }
 
-ShownStairs stairs_of_run(const Landscape& landscape, const RunRefreshes& run,
-                          std::span<const Schedule> best) {
+ShownStairs stairs_of_run(const Landscape& landscape, const RunRefreshes& run, std::span<const Schedule> best,
+                          Objective objective) {
     ShownStairs shown;
     shown.of = StairsOf::run;
+    shown.objective = objective;
     shown.why_not = landscape.has_row(0) ? run.why_not : no_rows();
     if (!shown.there()) return shown;
     Schedule schedule{run.steps, 0};
     std::erase_if(schedule.steps, [&](int64_t step) { return step >= landscape.num_steps(); });
-    return stairs_of_schedule(landscape, StairsOf::run, schedule, best);
+    return stairs_of_schedule(landscape, StairsOf::run, schedule, best, objective);
 }
 
 CountAnswer answer_count(const CountQuestion& question) {
@@ -88,6 +96,7 @@ CountAnswer answer_count(const CountQuestion& question) {
     CountAnswer answer;
     answer.blind.of = StairsOf::blind;
     answer.best.of = StairsOf::best;
+    answer.blind.objective = answer.best.objective = question.objective;
     if (!landscape.has_row(0)) {
         answer.blind.why_not = answer.best.why_not = no_rows();
         return answer;
@@ -96,13 +105,15 @@ CountAnswer answer_count(const CountQuestion& question) {
         answer.blind.why_not = answer.best.why_not = "the policy refreshes nothing";
         return answer;
     }
-    answer.placement = blind_placement(landscape, k);
+    answer.placement = blind_placement(landscape, k, question.objective);
     if (answer.placement)
-        answer.blind = stairs_of_schedule(landscape, StairsOf::blind, answer.placement->best, best);
+        answer.blind =
+            stairs_of_schedule(landscape, StairsOf::blind, answer.placement->best, best, question.objective);
     else
         answer.blind.why_not = "no phase has all its rows yet";
     if (static_cast<size_t>(k) < best.size())
-        answer.best = stairs_of_schedule(landscape, StairsOf::best, best[static_cast<size_t>(k)], best);
+        answer.best = stairs_of_schedule(landscape, StairsOf::best, best[static_cast<size_t>(k)], best,
+                                         question.objective);
     else
         answer.best.why_not = question.best ? "more refreshes than the best schedules were looked for"
                                             : "the best schedules are being looked for";
@@ -132,12 +143,12 @@ std::vector<StairCorner> corners_of(const Staircase& stairs) {
     return corners;
 }
 
-std::vector<float> gains_along(const Landscape& landscape, const Staircase& run) {
+std::vector<float> gains_along(const Landscape& landscape, const Staircase& run, Objective objective) {
     std::vector<float> gains(run.rows.size(), absent());
     for (size_t i = 0; i + 1 < run.rows.size(); ++i) {
         const int64_t boundary = static_cast<int64_t>(i) + 1, row = run.rows[i];
         if (boundary >= landscape.num_rows() || !landscape.has_row(boundary)) continue;
-        gains[i] = static_cast<float>(refresh_gain(landscape, row, boundary, gain_horizon));
+        gains[i] = static_cast<float>(refresh_gain(landscape, row, boundary, gain_horizon, objective));
     }
     return gains;
 }

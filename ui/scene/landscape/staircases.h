@@ -2,6 +2,7 @@
 
 #include "engine/landscape/best_schedule.h"
 #include "engine/landscape/landscape.h"
+#include "engine/landscape/objective.h"
 #include "engine/landscape/staircase.h"
 #include "engine/record/recording/recording.h"
 #include "engine/refresh/policy.h"
@@ -30,7 +31,9 @@ struct ShownStairs {
     std::string name;
     std::string why_not;
     Staircase stairs;
-    double above_teacher = 0;         ///< mean loss over y_2 .. y_N above the teacher's, nats
+    Objective objective = Objective::loss;
+    double above_teacher = 0;         ///< mean loss over y_2 .. y_N under the objective, above the teacher's
+    double told = 0;                  ///< told_value(): what tables say
     std::optional<double> efficiency; ///< of its count; nothing where the best gains nothing, or is not known
     [[nodiscard]] bool there() const { return why_not.empty(); }
     [[nodiscard]] int64_t refreshes() const { return static_cast<int64_t>(stairs.refreshes.size()); }
@@ -48,11 +51,11 @@ struct RunRefreshes {
 [[nodiscard]] RunRefreshes refreshes_of(const Recording& recording, int64_t steps);
 
 /// The way of a policy or of a run's refreshes; efficiency where the best schedules reach so far.
-/// \param best  entries 0 .. k of best_schedules()
+/// \param best  entries 0 .. k of best_schedules() under the objective
 [[nodiscard]] ShownStairs stairs_of_policy(const Landscape& landscape, const RefreshPolicy& policy,
-                                           std::span<const Schedule> best);
+                                           std::span<const Schedule> best, Objective objective);
 [[nodiscard]] ShownStairs stairs_of_run(const Landscape& landscape, const RunRefreshes& run,
-                                        std::span<const Schedule> best);
+                                        std::span<const Schedule> best, Objective objective);
 
 /// Blind placement and the best schedule of one count.
 struct CountAnswer {
@@ -64,6 +67,7 @@ struct CountQuestion {
     std::shared_ptr<const Landscape> landscape;
     std::shared_ptr<const std::vector<Schedule>> best; ///< null: not known yet
     int64_t refreshes = 0;
+    Objective objective = Objective::loss;
     friend bool operator==(const CountQuestion&, const CountQuestion&) = default;
 };
 /// Cost: as many walks as the stride of so many refreshes.
@@ -78,8 +82,9 @@ struct StairCorner {
 };
 [[nodiscard]] std::vector<StairCorner> corners_of(const Staircase& stairs);
 
-/// By step: nats that a refresh at this boundary would have saved the run over gain_horizon steps, from where its own refreshes
-/// had it stand; absent where the row was not computed, and at the last step. Empty where the run has no staircase.
-[[nodiscard]] std::vector<float> gains_along(const Landscape& landscape, const Staircase& run);
+/// By step: what a refresh at this boundary would have saved the run over gain_horizon steps, from where its own refreshes
+/// had it stand (refresh_gain()); absent where the row was not computed, and at the last step. Empty where the run has no staircase.
+[[nodiscard]] std::vector<float> gains_along(const Landscape& landscape, const Staircase& run,
+                                             Objective objective);
 
 } // namespace refreshlab::ui

@@ -1,6 +1,7 @@
 #include "ui/scene/views/coloured_text.h"
 
 #include "ui/base/value_format.h"
+#include "ui/scene/landscape/cell_values.h"
 #include "ui/scene/maps/colour_maps.h"
 
 #include <fmt/format.h>
@@ -43,6 +44,7 @@ void ColouredText::update(const std::shared_ptr<const Recording>& recording, int
     m_steps = steps;
     m_step = sources.step;
     m_gains = sources.gains;
+    m_gains_of = sources.gains_of;
     m_series.begin_frame(recording, steps);
     m_signal = nullptr;
     m_verdicts = nullptr;
@@ -99,7 +101,8 @@ std::string ColouredText::label() const {
 }
 
 std::string ColouredText::unit() const {
-    return m_by == By::gain ? "nats" : m_by == By::signal ? std::string(m_signal->unit) : std::string();
+    if (m_by == By::gain) return unit_of(CellValue{CellValue::Kind::gain, {}, m_gains_of});
+    return m_by == By::signal ? std::string(m_signal->unit) : std::string();
 }
 
 std::string ColouredText::counted() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/landscape/objective.h"
 #include "ui/scene/attention/read_weights.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/series/series_set.h"
@@ -17,9 +18,10 @@ namespace refreshlab::ui {
 
 /// What colours a text beside its run: the selection, and what the landscape says.
 struct ColourSources {
-    std::span<const float> gains;           ///< by step, nats (gains_along()); empty: not known
+    std::span<const float> gains;           ///< by step (gains_along()); empty: not known
     int64_t step = 0;                       ///< the shown one, whose reading of the tokens before it colours
     std::pair<int32_t, int32_t> head{0, 0}; ///< the chosen layer and head
+    Objective gains_of = Objective::loss;   ///< what the gains are of
 };
 
 /// In which colour tokens are drawn, and on which ground.
@@ -97,6 +99,7 @@ private:
     ValueRange m_range;
     SeriesSet m_series;
     std::span<const float> m_gains; ///< of the caller, until the next update()
+    Objective m_gains_of = Objective::loss;
     ReadWeights m_read;
     std::optional<std::pair<int32_t, int32_t>> m_head; ///< of attention; nothing: the mean of all
 };

@@ -73,6 +73,7 @@ std::span<const ViewField> view_fields() {
         field<&Views::distribution, &DistributionView::in_sight>("Distribution: steps"),
         field<&Views::distribution, &DistributionView::log>("Distribution: logarithmic"),
         field<&Views::landscape, &LandscapeView::cells>("Landscape: value and range"),
+        field<&Views::landscape, &LandscapeView::objective>("Landscape: objective"),
         field<&Views::landscape, &LandscapeView::stairs>("Landscape: staircases"),
         field<&Views::events, &EventChoice::hidden>("Events: kinds"),
     };
