@@ -93,6 +93,13 @@ json policy_json(const Findings& found, const RefreshPolicy& policy) {
     out["efficiency"] = number(found.efficiency_of(count, walk.loss));
     out["blind_efficiency"] = blind ? number(found.efficiency_of(count, blind->mean_loss)) : json(nullptr);
     out["exact"] = !walk.exact_until.has_value();
+    out["drafts"] = nullptr;
+    if (!walk.drafts.empty()) {
+        out["drafts"] = json::array();
+        for (const ExpectedDraft& draft : walk.drafts)
+            out["drafts"].push_back(
+                {{"first", draft.first}, {"last", draft.last}, {"expected", number(draft.expected)}});
+    }
     return out;
 }
 
@@ -197,6 +204,13 @@ std::string landscape_table(const Landscape& landscape, const LandscapeQuestions
             text +=
                 fmt::format("; exact up to step {}, whose row was not computed", *found.walk->exact_until);
         text += '\n';
+        if (const auto& drafts = found.walk->drafts; !drafts.empty()) {
+            const DraftMeans means = means_of(drafts);
+            text += fmt::format(
+                "its drafts: {}, of {:.2f} tokens in the mean; {:.2f} of them are expected to be let "
+                "out, if all before had stood\n",
+                drafts.size(), means.tokens, means.expected);
+        }
     }
     return text;
 }

@@ -25,7 +25,7 @@ struct LandscapeQuestions {
 
 /// Numbers of a landscape (docs/howto/landscape.md has every key): objective, unit, tokens, rows, complete, teacher, none, best [{refreshes, loss,
 /// loss_above_teacher, steps}], blind [{refreshes, stride, loss, steps, mean_loss, worst_loss, worst_steps}], hull, price, policy {name, refreshes,
-/// loss, steps, probes, efficiency, exact}. Losses are means over y_2 .. y_N under the objective; where that is
+/// loss, steps, probes, efficiency, exact, drafts}. Losses are means over y_2 .. y_N under the objective; where that is
 /// tokens_a_pass every schedule has `tokens_a_pass` too. A number that does not exist is null.
 /// Throws Error{bad_input} for a policy that has no staircase.
 [[nodiscard]] nlohmann::json landscape_summary(const Landscape& landscape,

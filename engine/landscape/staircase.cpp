@@ -122,7 +122,8 @@ std::string why_no_staircase(std::span<const std::string> values, const RefreshP
     if (policy.lag > 0)
         return "its refreshes lag: columns written meanwhile stay, so what follows depends on more than the "
                "last refresh";
-    if (policy.on_fire != OnFire::keep) {
+    if (const std::string why = why_no_drafts(values, policy); !why.empty()) return why;
+    if (policy.on_fire != OnFire::keep && policy.on_fire != OnFire::verify) {
         return fmt::format("its on_fire is {}: on a given text there is nothing to draw again (set it to "
                            "keep)",
                            to_string(policy.on_fire));
@@ -185,6 +186,7 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy, O
     std::optional<int64_t> last_splice;
     int64_t last_pass = 0;
     float last_kl = absent(), last_drift = absent();
+    const bool verifies = policy.on_fire == OnFire::verify;
     const bool knows_drift = landscape.value_index("drift").has_value();
     std::map<std::string, std::vector<float>, std::less<>> past; // by step, of what own signals look back at
     for (const OwnSignal& own : policy.signals)
@@ -222,6 +224,7 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy, O
                                    .automatic_steps = fired,
                                    .signals = values,
                                    .table = table};
+        const bool draft_ends = verifies && t - last_splice.value_or(0) >= longest_draft;
         Decision decision = decide(policy, boundary);
         if (decision.kind == Decision::Kind::probe) {
             kl.read(t, steps.row());
@@ -232,18 +235,21 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy, O
             decision = decide(policy, boundary); // sees the new values: the span is of `values`
             last_pass = t;
             if (!is_absent(kl.at(t))) last_kl = kl.at(t);
-            if (decision.kind != Decision::Kind::refresh) steps.probe(t);
+            if (decision.kind != Decision::Kind::refresh && !draft_ends) steps.probe(t);
         }
-        if (decision.kind != Decision::Kind::refresh) continue;
+        const bool fires = decision.kind == Decision::Kind::refresh;
+        if (!fires && !draft_ends) continue;
         kl.read(t, steps.row());
         last_pass = t;
         if (!is_absent(kl.at(t))) last_kl = kl.at(t);
         if (knows_drift) last_drift = delta_drift(landscape, steps.row(), last_splice.value_or(0) + 1, t);
         last_splice = t;
-        fired.push_back(t);
+        if (fires) fired.push_back(t); // a budget counts the policy's own
         steps.refresh(t);
     }
-    return steps.finish();
+    Staircase stairs = steps.finish();
+    if (verifies) stairs.drafts = expected_drafts(landscape, stairs.refreshes, stairs.rows);
+    return stairs;
 }
 
 double row_cost(const Landscape& landscape, int64_t a, int64_t b) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/landscape/expected_drafts.h"
 #include "engine/landscape/landscape.h"
 #include "engine/landscape/objective.h"
 #include "engine/refresh/policy.h"
@@ -19,6 +20,8 @@ struct Staircase {
     std::vector<int64_t> probes;    ///< boundaries at which the teacher read without a splice
     std::vector<int64_t> rows;      ///< [N - 1]: the row in which step i stood, of steps 1, 2, ...
     double loss = 0;                ///< mean over y_2 .. y_N under the objective
+    /// Of a policy that verifies: its drafts, all taken to stand. A run would be cut where one ends, and write on from there.
+    std::vector<ExpectedDraft> drafts;
     /// First refresh into a row that was not computed: from there on the row nearest below stands in for it. Nothing: all
     /// of it is exact.
     std::optional<int64_t> exact_until;
@@ -30,14 +33,14 @@ struct Staircase {
 
 /// Walks a policy through the landscape: the planner's own decide() at every boundary, reading what the row says there. A KL
 /// trigger sees its signal at its probes alone, as it would live. Refreshes and losses are those of a session that runs this
-/// policy on this text, exactly.
+/// policy on this text, exactly. A policy that verifies is walked as if every draft stood; one that grows to longest_draft is judged there.
 /// Throws Error{bad_input} for what a landscape cannot answer (why_no_staircase()).
 /// Cost: N calls of decide().
 [[nodiscard]] Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy,
                                     Objective objective = Objective::loss);
 
 /// Why a policy has no staircase: windowed or lagged refreshes keep history, on_fire other than keep has nothing to draw on a
-/// given text, a signal is not among the landscape's values. Empty where it has one.
+/// given text (verify is told as why_no_drafts() says), a signal is not among the landscape's values. Empty where it has one.
 /// \param values  LandscapeInfo::values
 [[nodiscard]] std::string why_no_staircase(std::span<const std::string> values, const RefreshPolicy& policy);
 [[nodiscard]] inline std::string why_no_staircase(const Landscape& landscape, const RefreshPolicy& policy) {

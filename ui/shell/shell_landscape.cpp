@@ -96,7 +96,13 @@ std::vector<Action> make_landscape_actions(ShellState& state) {
              if (!policy.at.empty() && state.before_schedule) policy = *state.before_schedule;
              run_on_text(state, std::move(policy));
          },
-         why_no_text});
+         [](const UiContext& ctx) {
+             const RefreshPolicy& policy = ctx.drafts.policy();
+             return ctx.landscape && policy.at.empty() && policy.on_fire == OnFire::verify
+                        ? std::string(
+                              "It verifies what a run draws, and this text is given: nothing is drawn")
+                        : why_no_text(ctx);
+         }});
     return list;
 }
 

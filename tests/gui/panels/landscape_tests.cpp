@@ -504,6 +504,29 @@ void is_judged_by_what_is_chosen(Robot& r) {
     go_back(r);
 }
 
+/// LA11: a policy that verifies has its way, and marks where drafts would end; on screen and on paper.
+void shows_where_drafts_would_end(Robot& r) {
+    compute(r, 40);
+    RefreshPolicy policy = preset_policy("speculative");
+    policy.triggers[0].threshold = 5;
+    r.ctx().drafts.set_policy(r.engine(), policy);
+    GUI_CHECK(r.until([&] { return !r.ctx().unfinished; }, 200));
+    const Staircase walk = walk_policy(*r.ctx().landscape, policy);
+    GUI_CHECK(walk.drafts.size() == 8);
+    GUI_CHECK(row(r, policy_row) == told(walk, *r.ctx().landscape));
+    GUI_CHECK(r.shows("8 drafts: " + ui::draft_words(walk.drafts)));
+    const RecordedCanvas screen = painted(r), paper = printed(r, "landscape");
+    const auto a = screen.lines_of("drafts_policy"), b = paper.lines_of("drafts_policy");
+    GUI_CHECK(a.size() >= 2 * walk.drafts.size() && !b.empty()); // two strokes a mark
+    // Nothing can be judged of a text that is given.
+    GUI_CHECK(!r.enabled("landscape.run_policy") && r.enabled("landscape.run_best"));
+    policy.verify.rule = VerifyRule::greedy;
+    r.ctx().drafts.set_policy(r.engine(), policy);
+    GUI_CHECK(row(r, policy_row).find("rule greedy") != std::string::npos);
+    GUI_CHECK(painted(r).lines_of("drafts_policy").empty());
+    go_back(r);
+}
+
 void stays_with_a_saved_run(Robot& r) {
     namespace fs = std::filesystem;
     compute(r, 24);
@@ -598,6 +621,8 @@ std::vector<Case> landscape_cases() {
          the_colour_range_is_chosen},
         {"landscape", "LA1 EX2 picture and frontier are printed as they are painted",
          is_printed_as_it_is_painted},
+        {"landscape", "LA11 drafts of a policy that verifies, and where they would end",
+         shows_where_drafts_would_end},
         {"landscape", "LA10 what judges is chosen, and all that is shown follows",
          is_judged_by_what_is_chosen},
         {"landscape", "LA9 the frontier zooms, pans and fits, and its points are still taken",

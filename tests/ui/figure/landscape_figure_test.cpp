@@ -1,5 +1,6 @@
 // Figures of a landscape: what stands in them against schedules that are searched by trying all.
 #include "engine/base/error.h"
+#include "engine/landscape/staircase.h"
 #include "tests/engine/landscape/random_landscape.h"
 #include "tests/support/seed.h"
 #include "tests/ui/figure/svg_points.h"
@@ -328,6 +329,37 @@ TEST_CASE("figures of a landscape are judged by the objective that is asked for,
     request.views.landscape.objective = Objective::rejection;
     CHECK_THROWS_WITH(make_figure(request),
                       ContainsSubstring("acceptance") && ContainsSubstring("--objective rejection"));
+}
+
+TEST_CASE("a policy that verifies has a mark where each of its drafts is expected to end", "[figure]") {
+    std::mt19937 random(seed(0xF407));
+    const Landscape land = random_landscape(random, tokens, 1, true);
+    FigureRequest request = request_of(land, "landscape");
+    request.policy = preset_policy("speculative");
+    request.policy->triggers[0].threshold = 3;
+    const Staircase walk = walk_policy(land, *request.policy);
+    REQUIRE(walk.drafts.size() == 3);
+    const std::string svg = svg_of(request);
+    CHECK_THAT(svg, ContainsSubstring("drafted tokens expected to stay"));
+    const auto way = points_of(svg, "staircase_policy"); // from column 0, row 0 to the last column
+    const double left = way.front().first,
+                 across = (way.back().first - left) / static_cast<double>(land.num_steps());
+    const size_t at = svg.find("<g id=\"drafts_policy\"");
+    REQUIRE(at != std::string::npos);
+    const std::string marks = svg.substr(at, svg.find("</g>", at) - at);
+    for (const ExpectedDraft& draft : walk.drafts) {
+        const double x = left + across * (static_cast<double>(draft.first) + draft.expected);
+        bool found = false;
+        const std::regex number("x1=\"([-0-9.]+)\"|M([-0-9.]+)");
+        for (std::sregex_iterator one(marks.begin(), marks.end(), number), none; one != none; ++one) {
+            const std::string text = (*one)[1].matched ? (*one)[1].str() : (*one)[2].str();
+            found = found || std::abs(std::stod(text) - x) < 0.05;
+        }
+        INFO("a draft from " << draft.first << " to " << draft.last);
+        CHECK(found);
+    }
+    request.policy->on_fire = OnFire::keep;
+    CHECK_THAT(svg_of(request), !ContainsSubstring("drafts_policy"));
 }
 
 TEST_CASE("a figure of a landscape needs one", "[figure][bad-input]") {

@@ -138,8 +138,12 @@ private:
         std::vector<LegendEntry> entries;
         for (const StairsOf of : stairs_in_order())
             if (const ShownStairs& shown = m_stairs[static_cast<size_t>(of)];
-                shown.there() && m_view.shows(of))
-                entries.push_back({words_of(shown), stairs_colour(pen.style.theme, of) | alpha_mask});
+                shown.there() && m_view.shows(of)) {
+                const Colour colour = stairs_colour(pen.style.theme, of) | alpha_mask;
+                entries.push_back({words_of(shown), colour});
+                if (const std::string drafts = draft_words(shown.stairs.drafts); !drafts.empty())
+                    entries.push_back({drafts, colour, LegendEntry::Mark::dashed});
+            }
         return entries;
     }
 

@@ -66,6 +66,24 @@ void paint_stair(const FigurePen& pen, const CellPlace& place, const ShownStairs
     pen.canvas.polyline(line, {opaque_colour(pen, shown.of), pen.style.line_pt * 1.2});
 }
 
+/// Where drafts are expected to end: a mark across the way, which is broken behind it.
+void paint_drafts(const FigurePen& pen, const CellPlace& place, const ShownStairs& shown) {
+    if (shown.stairs.drafts.empty()) return;
+    const FigureGroup group(pen.canvas, fmt::format("drafts_{}", id_of(shown.of)));
+    const Colour ground = pen.style.theme.plot_background | alpha_mask;
+    const double half = pen.style.text_pt * 0.45;
+    for (const ExpectedDraft& draft : shown.stairs.drafts) {
+        const double row = static_cast<double>(shown.stairs.rows[static_cast<size_t>(draft.first)]) + 0.5;
+        const FigurePoint end = place.at(row, static_cast<double>(draft.first) + draft.expected);
+        const FigurePoint last = place.at(row, static_cast<double>(draft.last));
+        if (last.x - end.x > 2 * half)
+            pen.canvas.line(end, last, {ground, pen.style.line_pt * 1.4, pen.style.text_pt * 0.25});
+        pen.canvas.line({end.x, end.y - half}, {end.x, end.y + half}, {ground, pen.style.line_pt * 2.4});
+        pen.canvas.line({end.x, end.y - half}, {end.x, end.y + half},
+                        {opaque_colour(pen, shown.of), pen.style.line_pt * 1.2});
+    }
+}
+
 void paint_ring(const FigurePen& pen, FigurePoint at, double radius, int corners, Colour colour) {
     std::vector<FigurePoint> ring;
     for (int i = 0; i <= corners; ++i) {
@@ -128,8 +146,10 @@ void paint_cells(const FigurePen& pen, const CellPlace& place, const Landscape& 
 void paint_stairs(const FigurePen& pen, const CellPlace& place, const AllStairs& stairs,
                   const LandscapeView& view) {
     for (const StairsOf of : order)
-        if (const ShownStairs& shown = stairs[static_cast<size_t>(of)]; shown.there() && view.shows(of))
+        if (const ShownStairs& shown = stairs[static_cast<size_t>(of)]; shown.there() && view.shows(of)) {
             paint_stair(pen, place, shown);
+            paint_drafts(pen, place, shown);
+        }
 }
 
 double cell_axis_width(const FigurePen& pen) {

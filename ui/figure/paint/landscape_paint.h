@@ -27,7 +27,8 @@ struct CellPlace {
 /// Ground, cells, what was not computed, the edge of the triangle. \param cells  those of `image`, coloured
 void paint_cells(const FigurePen& pen, const CellPlace& place, const Landscape& landscape,
                  const CellImage& image, const FigureImage& cells);
-/// Staircases that the view shows, in one order: the policy's, which a person changes, on top.
+/// Staircases that the view shows, in one order: the policy's, which a person changes, on top. Of a policy that verifies marks show where its
+/// drafts are expected to end.
 void paint_stairs(const FigurePen& pen, const CellPlace& place, const AllStairs& stairs,
                   const LandscapeView& view);
 /// Frame, ticks and labels. \param block  cells a side that a colour is the mean of

@@ -166,6 +166,13 @@ void LandscapePanel::draw_table(UiContext& ctx, const Frame& f) {
     }
     if (const ShownStairs& policy = stairs(StairsOf::policy); !policy.there())
         muted_text(ctx, fmt::format("No staircase of the policy {}: {}.", policy.name, policy.why_not));
+    if (const auto& drafts = stairs(StairsOf::policy).stairs.drafts; !drafts.empty()) {
+        muted_text(ctx, fmt::format("{} drafts: {} (marks on the policy's way).",
+                                    format_thousands(std::ssize(drafts)), draft_words(drafts)));
+        ImGui::SetItemTooltip(
+            "By acceptance of the rows as they are, and as if every draft before had stood: a run "
+            "would be cut where one ends, and write on from there");
+    }
     if (m_placement && stairs(StairsOf::blind).there())
         muted_text(ctx, fmt::format("Blind, mean over its {} phases: {}; worst {}", m_placement->phases,
                                     f.told(m_placement->mean_loss, m_placement->refreshes),

@@ -62,6 +62,12 @@ std::string_view told_tip(Objective objective) {
     return words_of(objective).told_tip;
 }
 
+std::string draft_words(std::span<const ExpectedDraft> drafts) {
+    if (drafts.empty()) return {};
+    const DraftMeans means = means_of(drafts);
+    return fmt::format("{:.1f} of {:.1f} drafted tokens expected to stay", means.expected, means.tokens);
+}
+
 std::string axis_label(Objective objective, bool brief) {
     if (brief) return std::string(words_of(objective).brief);
     if (objective == Objective::tokens_a_pass) return "Drafted tokens that are lost (of 1)";

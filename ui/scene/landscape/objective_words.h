@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/landscape/expected_drafts.h"
 #include "engine/landscape/objective.h"
 #include "ui/scene/landscape/landscape_view.h"
 
@@ -27,6 +28,9 @@ namespace refreshlab::ui {
 /// Of a column of such numbers, and what it is.
 [[nodiscard]] std::string_view told_label(Objective objective);
 [[nodiscard]] std::string_view told_tip(Objective objective);
+
+/// "3.6 of 5.0 drafted tokens expected to stay": of the drafts of a policy that verifies; empty where there are none.
+[[nodiscard]] std::string draft_words(std::span<const ExpectedDraft> drafts);
 
 /// Of a mean above the teacher's: "Loss above the teacher (nats)". \param brief  where there is little room
 [[nodiscard]] std::string axis_label(Objective objective, bool brief = false);
