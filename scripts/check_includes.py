@@ -24,7 +24,7 @@ engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "cont
                 "bench", "train"]
 engine_floors = {
     "record": ["tables", "notes", "recording", "runs", "export", "trace"],
-    "session": ["policies", "parts", "pair", "decode", "driver", "exactness", "landscape", "worker"],
+    "session": ["policies", "parts", "pair", "decode", "driver", "exactness", "landscape", "readings", "worker"],
     "study": ["jobs", "measure", "sweep", "studies"],
     "bench": ["numbers", "report", "measure"],
 }

@@ -11,7 +11,7 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/pair/model_pair.h"
-#include "engine/study/measure/scope_readings.h"
+#include "engine/session/readings/scope_readings.h"
 #include "engine/study/measure/sweep_score.h"
 #include "engine/study/studies/scope_tables.h"
 
@@ -39,14 +39,7 @@ std::vector<int64_t> boundaries_of(const ScopeCommandOptions& options, const Rec
             throw Error(doing, {}, "--at names no step", "give steps, ascending: 32,64,96");
         return config.policy.at;
     }
-    std::vector<int64_t> boundaries;
-    for (size_t i = 0; options.every == 0 && i < run.refreshes().size(); ++i)
-        if (run.refreshes()[i].spliced > 0) boundaries.push_back(run.refreshes()[i].fired_step);
-    if (!boundaries.empty()) return boundaries;
-    const int64_t every = options.every > 0 ? options.every : 16;
-    for (int64_t step = every; step < run.num_tokens(); step += every)
-        boundaries.push_back(step);
-    return boundaries;
+    return scope_boundaries(run, options.every);
 }
 
 RunConfig config_of(const ScopeCommandOptions& options, const Recording& run) {

@@ -36,8 +36,9 @@ const std::vector<std::string_view> command_names = {"start_run",
                                                      "give_tokens",
                                                      "compute_landscape",
                                                      "full_step_now",
-                                                     "branch"};
-static_assert(std::variant_size_v<Command> == 16, "command_names lists them all");
+                                                     "branch",
+                                                     "compute_scope"};
+static_assert(std::variant_size_v<Command> == 17, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
@@ -191,6 +192,14 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         return command::FullStepNow{};
     case 15:
         return read_branch(fields, what);
+    case 16: {
+        command::ComputeScope scope;
+        fields.integer("every", scope.every, 0, most);
+        fields.integer("horizon", scope.horizon, 1, 4096);
+        fields.integer("blocks", scope.blocks, 1, 64);
+        fields.real("keep", scope.keep, 0, 1);
+        return scope;
+    }
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -243,6 +252,12 @@ nlohmann::json to_json(const Command& command) {
                    [&](const command::ComputeLandscape& c) {
                        json["values"] = c.values;
                        json["every"] = c.every;
+                   },
+                   [&](const command::ComputeScope& c) {
+                       json["every"] = c.every;
+                       json["horizon"] = c.horizon;
+                       json["blocks"] = c.blocks;
+                       json["keep"] = c.keep;
                    },
                    [&](const command::Branch& c) {
                        json["run_id"] = c.run_id;
@@ -307,6 +322,7 @@ std::string coalesce_key(const Command& command) {
     if (std::holds_alternative<command::CheckExactness>(command)) return "check";
     if (std::holds_alternative<command::SetPace>(command)) return "pace";
     if (std::holds_alternative<command::ComputeLandscape>(command)) return "landscape";
+    if (std::holds_alternative<command::ComputeScope>(command)) return "scope";
     return {};
 }
 

@@ -62,6 +62,15 @@ struct ComputeLandscape {
     std::string values; ///< names with commas, as landscape_values() takes them; empty: the usual ones
     int64_t every = 1;  ///< rows 0, every, 2 * every, ...
 };
+/// Measures where in the cache the refreshes of the run's text pay (ScopeMap, engine/results), with the run paused. The map comes up in
+/// EngineStatus when it is whole; Stop ends it, and nothing of it stays then.
+struct ComputeScope {
+    int64_t every = 0; ///< refreshes every so many tokens; 0: the run's own, or every 16 where it had none
+    int64_t horizon = 16,
+            blocks = 4; ///< tokens behind each whose loss counts; blocks of positions of a delta
+    double keep =
+        0.95; ///< the greedy order of KV heads goes on until it keeps this share of the gain; 0: none
+};
 /// The highest pace of a running decode: each token waits until its time has come. It is no part of a run: only the
 /// recorded times of arrival depend on it. Step does not wait.
 struct SetPace {
@@ -107,7 +116,7 @@ using Command =
     std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
                  command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
                  command::RequestAttention, command::CheckExactness, command::SetPace, command::GiveTokens,
-                 command::ComputeLandscape, command::FullStepNow, command::Branch>;
+                 command::ComputeLandscape, command::FullStepNow, command::Branch, command::ComputeScope>;
 
 /// A command with its step: it is applied after boundary step - 1, so step `step` is the first that feels it and a refresh
 /// by hand comes at boundary `step`. A recording logs the same number.

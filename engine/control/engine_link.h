@@ -15,6 +15,7 @@ namespace refreshlab {
 
 class Landscape;
 class Recording;
+struct ScopeMap;
 
 enum class EngineState : uint8_t { idle, loading, prefilling, running, paused, finished, failed };
 [[nodiscard]] const char* to_string(EngineState s);
@@ -48,6 +49,17 @@ struct LandscapeState {
     double seconds = 0;                ///< spent on them
 };
 
+/// The newest scope map of the engine (engine/results/scope_map.h), and how far the one that is measured is.
+struct ScopeState {
+    std::string run_id;                  ///< of the run whose text it is of
+    std::shared_ptr<const ScopeMap> map; ///< whole; null: none yet
+    bool computing = false;
+    int64_t rows_done = 0,
+            rows = 0;  ///< of the map; 0 while the teacher reads. The greedy order comes after it
+    int64_t taken = 0; ///< KV heads of the greedy order so far
+    double share = 0;  ///< of the gain that they keep
+};
+
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
 struct EngineStatus {
     EngineState state = EngineState::idle;
@@ -74,6 +86,7 @@ struct EngineStatus {
     std::shared_ptr<const ExactnessReport> exactness;
     bool checking = false;                           ///< one is under way: message and progress are its own
     std::shared_ptr<const LandscapeState> landscape; ///< null before the first
+    std::shared_ptr<const ScopeState> scope;         ///< null before the first
     std::string error;   ///< the newest command that could not be carried out, one line
     uint64_t errors = 0; ///< how many there were: a rise means `error` is news
     /// The newest of them in order, at most kept_refusals; the last is `error`. One refusal often causes others (a

@@ -73,6 +73,18 @@ std::vector<Action> make_landscape_actions(ShellState& state) {
          [](const UiContext& ctx) {
              return why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());
          }});
+    list.push_back({"landscape.compute_scope", "Run", "Measure the scopes of refreshes",
+                    "Reads the run's text again with parts of its refreshes: which layers, KV heads, keys or "
+                    "values pay. The tab Scope of the "
+                    "panel Landscape shows it.",
+                    0,
+                    [&state](UiContext& ctx) {
+                        ctx.engine.send(command::ComputeScope{});
+                        state.open_panel("Landscape");
+                    },
+                    [](const UiContext& ctx) {
+                        return why_no_scope_map(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());
+                    }});
     list.push_back(
         {"landscape.run_best", "Run", "Run the best schedule",
          "Reads the same text again with the refreshes of the best schedule that Landscape shows.", 0,

@@ -5,7 +5,9 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/control/parameters.h"
 #include "engine/landscape/landscape_store.h"
+#include "engine/results/scope_map.h"
 #include "engine/session/exactness/exactness.h"
+#include "engine/session/readings/scope_readings.h"
 #include "engine/session/worker/outlook.h"
 #include "engine/session/worker/session_worker_impl.h"
 #include "kernels/shared/device_failure.h"
@@ -94,6 +96,57 @@ void SessionWorker::Impl::check(const ExactnessOptions& options) {
     };
     try {
         static_cast<void>(check_exactness(pair, run->session().config(), options, show, run->execution()));
+    } catch (...) {
+        done();
+        throw;
+    }
+    done();
+}
+
+/// A forward takes some tens of milliseconds: commands but Stop wait until the map is whole.
+void SessionWorker::Impl::measure_scopes(const command::ComputeScope& asked) {
+    const Recording& recording = *run->recording();
+    const RunConfig& config = recording.info().config;
+    if (!config.student_cache.is_full() || !config.teacher_cache.is_full())
+        throw Error("measuring where refreshes pay", "with a cache policy",
+                    "it is about caches that keep everything", "take a run without one");
+    running = false;
+    if (now.state == EngineState::running) now.state = EngineState::paused;
+    ScopeMapRequest request;
+    request.prompt_ids = recording.info().prompt_ids;
+    request.tokens = recording.token_ids();
+    request.boundaries = scope_boundaries(recording, asked.every);
+    request.horizon = asked.horizon;
+    request.blocks = asked.blocks;
+    request.keep = asked.keep;
+    ScopeState state{.run_id = recording.info().id, .map = {}, .computing = true};
+    if (now.scope && now.scope->run_id == state.run_id)
+        state.map = now.scope->map; // stays if this one is ended
+    const auto tell = [&] {
+        now.scope = std::make_shared<ScopeState>(state);
+        publish();
+    };
+    const auto done = [&] {
+        spent_stop = newest_stop.load(); // a Stop that came meanwhile meant the map
+        state.computing = false;
+        tell();
+    };
+    tell();
+    Clock::time_point told = Clock::now();
+    try {
+        auto map = compute_scope_map(*pair, request, run->execution(), [&](const ScopeMapProgress& progress) {
+            state.rows_done = progress.rows_done;
+            state.rows = progress.rows;
+            state.taken = progress.taken;
+            state.share = progress.share;
+            constexpr auto tell_every = std::chrono::milliseconds(50);
+            if (Clock::now() - told > tell_every) {
+                tell();
+                told = Clock::now();
+            }
+            return goes_on();
+        });
+        if (map) state.map = std::make_shared<const ScopeMap>(*std::move(map));
     } catch (...) {
         done();
         throw;
@@ -196,7 +249,8 @@ bool ends_landscape(const Command& command) {
            std::holds_alternative<command::Step>(command) || std::holds_alternative<command::Stop>(command) ||
            std::holds_alternative<command::Rewind>(command) ||
            std::holds_alternative<command::CheckExactness>(command) ||
-           std::holds_alternative<command::ComputeLandscape>(command);
+           std::holds_alternative<command::ComputeLandscape>(command) ||
+           std::holds_alternative<command::ComputeScope>(command);
 }
 
 } // namespace
@@ -249,6 +303,9 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else if constexpr (std::is_same_v<C, command::ComputeLandscape>) {
                 need_run("computing a landscape");
                 begin_landscape(c);
+            } else if constexpr (std::is_same_v<C, command::ComputeScope>) {
+                need_run("measuring where refreshes pay");
+                measure_scopes(c);
             } else if constexpr (std::is_same_v<C, command::SetPace>) {
                 due += (now.pace > 0 ? -period() : Clock::duration{});
                 now.pace = c.tokens_per_second > 0 ? std::max(c.tokens_per_second, command::slowest_pace) : 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/study/measure/text_readings.h"
+#include "engine/session/readings/text_readings.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -4,7 +4,7 @@
 #include "engine/control/parameters.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/pair/run_text.h"
-#include "engine/study/measure/scope_readings.h"
+#include "engine/session/readings/scope_readings.h"
 #include "engine/study/studies/scope_tables.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/forward.h"

@@ -4,8 +4,8 @@
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/landscape/compute_landscape.h"
 #include "engine/session/pair/run_text.h"
+#include "engine/session/readings/text_readings.h"
 #include "engine/study/measure/derived_reading.h"
-#include "engine/study/measure/text_readings.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/seed.h"
 

@@ -5,6 +5,7 @@
 #include "engine/landscape/staircase.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/results/scope_map.h"
 #include "tests/gui/painted.h"
 #include "tests/gui/robot.h"
 #include "ui/scene/landscape/cell_values.h"
@@ -527,6 +528,54 @@ void shows_where_drafts_would_end(Robot& r) {
     go_back(r);
 }
 
+/// SC1: scopes are measured on the run's text, shown, cancelled; a click refreshes that part alone, from the next refresh on.
+void scopes_are_measured_and_taken(Robot& r) {
+    RunConfig config = r.config(48);
+    config.policy = preset_policy("periodic");
+    config.policy.triggers[0].threshold = 12;
+    r.start(config, 44);
+    show_panel(r);
+    r.engine().send(command::Resume{});
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+    r.te->ItemClick("//Landscape/##tabs/Scope");
+    r.frames(3);
+    GUI_CHECK(r.shows("Which layers, KV heads, keys or values of a refresh are worth sending?"));
+    GUI_CHECK(!r.find("scope/map"));
+    GUI_CHECK(r.until([&] { return r.enabled("landscape.compute_scope"); }, 60));
+    r.act("landscape.compute_scope");
+    GUI_CHECK(r.until([&] { return r.status()->scope && r.status()->scope->map; }, 20000));
+    GUI_CHECK(r.until([&] { return !r.ctx().unfinished && r.find("scope/map"); }, 2000));
+    const auto map = r.status()->scope->map;
+    GUI_CHECK(r.shows(fmt::format("{} refreshes, 16 tokens behind each", map->refreshes.size())));
+    GUI_CHECK(r.shows("left out") && r.shows("greedy order"));
+    // The second layer's values: the third column of its row.
+    const auto box = r.box("scope/map");
+    const auto columns = static_cast<float>(3 + map->kv_heads), layers = static_cast<float>(map->layers);
+    r.move(box.x + box.width * 2.5F / columns, box.y + box.height * 1.5F / layers);
+    GUI_CHECK(r.shows("layer 1, values") && r.shows("A click refreshes it alone"));
+    r.te->MouseClick(0);
+    r.frames(4);
+    const RefreshScope taken = r.ctx().drafts.policy().scope;
+    GUI_CHECK(taken.parts == ScopeParts::values && taken.has(1, 0) && !taken.has(0, 0));
+    GUI_CHECK(r.ctx().landmarks.text("scope/drafted") == "layers 1, values" ||
+              r.ctx().landmarks.text("scope/drafted") == "layer 1, values");
+    // It is the policy of the engine, as a control of Policy would set it, and undone like one.
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.scope == taken; }, 600));
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.scope.whole(); }, 600));
+    // A measuring that is cancelled leaves what was there.
+    r.engine().send(command::ComputeScope{.every = 1, .horizon = 16});
+    GUI_CHECK(r.until([&] { return r.status()->scope->computing; }, 2000));
+    r.frames(2);
+    GUI_CHECK(!r.enabled("landscape.compute_scope"));
+    r.te->ItemClick("//Landscape/Cancel");
+    GUI_CHECK(r.until([&] { return !r.status()->scope->computing; }, 6000));
+    GUI_CHECK(r.status()->scope->map == map);
+    GUI_CHECK(r.status()->state == EngineState::finished);
+    r.te->ItemClick("//Landscape/##tabs/Refreshes");
+    go_back(r);
+}
+
 void stays_with_a_saved_run(Robot& r) {
     namespace fs = std::filesystem;
     compute(r, 24);
@@ -621,6 +670,7 @@ std::vector<Case> landscape_cases() {
          the_colour_range_is_chosen},
         {"landscape", "LA1 EX2 picture and frontier are printed as they are painted",
          is_printed_as_it_is_painted},
+        {"landscape", "SC1 scopes are measured, shown and taken", scopes_are_measured_and_taken},
         {"landscape", "LA11 drafts of a policy that verifies, and where they would end",
          shows_where_drafts_would_end},
         {"landscape", "LA10 what judges is chosen, and all that is shown follows",

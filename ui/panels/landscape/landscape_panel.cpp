@@ -142,7 +142,28 @@ void LandscapePanel::note_measured(const UiContext& ctx, const Frame& f) {
     if (m_measured.size() > most) m_measured.erase(m_measured.begin());
 }
 
+/// What stands under them has no part in their ids.
+void LandscapePanel::draw_tabs() {
+    if (!ImGui::BeginTabBar("##tabs")) return;
+    const auto tab = [](const char* name, const char* tip) {
+        const bool shown = ImGui::BeginTabItem(name);
+        if (shown) ImGui::EndTabItem();
+        ImGui::SetItemTooltip("%s", tip);
+        return shown;
+    };
+    if (tab("Refreshes", "What a refresh is worth at every step, and the best schedules"))
+        m_shows_scope = false;
+    if (tab("Scope", "Which layers, KV heads, keys or values of a refresh are worth sending"))
+        m_shows_scope = true;
+    ImGui::EndTabBar();
+}
+
 void LandscapePanel::draw(UiContext& ctx) {
+    draw_tabs();
+    m_shows_scope ? m_scope.draw(ctx) : draw_refreshes(ctx);
+}
+
+void LandscapePanel::draw_refreshes(UiContext& ctx) {
     Frame f;
     f.em = ImGui::GetFontSize();
     if (!ctx.landscape || !ctx.recording) return draw_empty(ctx, f.em);

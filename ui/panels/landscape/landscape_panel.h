@@ -5,6 +5,7 @@
 #include "ui/draw/copy_menu.h"
 #include "ui/figure/paint/landscape_paint.h"
 #include "ui/panels/landscape/range_bar.h"
+#include "ui/panels/landscape/scope_tab.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/frontier_curves.h"
@@ -77,6 +78,8 @@ private:
     void ask(UiContext& ctx, const Frame& f);
     void ask_stairs(UiContext& ctx, const Frame& f);
     void note_measured(const UiContext& ctx, const Frame& f);
+    void draw_tabs();
+    void draw_refreshes(UiContext& ctx);
     void draw_parts(UiContext& ctx, const Frame& f);
     void draw_condition(const UiContext& ctx, const Frame& f);
     // landscape_toolbar.cpp
@@ -131,6 +134,8 @@ private:
     static std::shared_ptr<const CellPyramid> make_pyramid(const PyramidQuestion& question);
     static ColouredImage make_image(const ImageQuestion& question);
 
+    bool m_shows_scope = false; ///< the second tab
+    ScopeTab m_scope;
     MapView m_view;
     CellColours m_colours; ///< of this frame's picture
     RangeBar m_range_bar;

@@ -156,6 +156,7 @@ std::string why_not_computed(const Recording* recording, int64_t steps, const En
     if (status.rebuild_mode)
         return "The pair runs in rebuild mode: nothing is copied, so a refresh changes nothing";
     if (status.checking) return "The exactness check is under way";
+    if (status.scope && status.scope->computing) return "Scopes are being measured";
     switch (status.state) {
     case EngineState::idle:
     case EngineState::loading:
@@ -168,6 +169,19 @@ std::string why_not_computed(const Recording* recording, int64_t steps, const En
     default:
         return {};
     }
+}
+
+std::string why_no_scope_map(const Recording* recording, int64_t steps, const EngineStatus& status,
+                             bool of_engine) {
+    if (recording != nullptr && steps > 0) {
+        if (!of_engine)
+            return "This run comes from a file and its models are not loaded: `refreshlab scope FILE` "
+                   "measures it";
+        const RunConfig& config = recording->info().config;
+        if (!config.student_cache.is_full() || !config.teacher_cache.is_full())
+            return "It is about caches that keep everything, and this run has a cache policy";
+    }
+    return why_not_computed(recording, steps, status, of_engine);
 }
 
 RunConfig reading_run(const RunConfig& config, const std::vector<int32_t>& tokens, RefreshPolicy policy) {

@@ -78,6 +78,10 @@ struct LandscapeCost {
 [[nodiscard]] std::string why_not_computed(const Recording* recording, int64_t steps,
                                            const EngineStatus& status, bool of_engine);
 
+/// The same of a scope map of the shown run.
+[[nodiscard]] std::string why_no_scope_map(const Recording* recording, int64_t steps,
+                                           const EngineStatus& status, bool of_engine);
+
 /// The run's configuration with its text given and another policy: the same tokens are read, so its losses can be compared.
 /// \param tokens  of the landscape
 [[nodiscard]] RunConfig reading_run(const RunConfig& config, const std::vector<int32_t>& tokens,

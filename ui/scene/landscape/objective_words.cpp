@@ -27,7 +27,7 @@ constexpr std::array<Words, std::size(objectives)> table{{
      "lost", "tokens_a_pass", "lost_of_drafts"},
 }};
 
-const Words& words_of(Objective objective) {
+const Words& row_of(Objective objective) {
     return table[static_cast<size_t>(objective)];
 }
 
@@ -53,13 +53,13 @@ std::string told_number(Objective objective, double told) {
 }
 
 std::string_view told_unit(Objective objective) {
-    return words_of(objective).told_unit;
+    return row_of(objective).told_unit;
 }
 std::string_view told_label(Objective objective) {
-    return words_of(objective).told_label;
+    return row_of(objective).told_label;
 }
 std::string_view told_tip(Objective objective) {
-    return words_of(objective).told_tip;
+    return row_of(objective).told_tip;
 }
 
 std::string draft_words(std::span<const ExpectedDraft> drafts) {
@@ -69,17 +69,17 @@ std::string draft_words(std::span<const ExpectedDraft> drafts) {
 }
 
 std::string axis_label(Objective objective, bool brief) {
-    if (brief) return std::string(words_of(objective).brief);
+    if (brief) return std::string(row_of(objective).brief);
     if (objective == Objective::tokens_a_pass) return "Drafted tokens that are lost (of 1)";
     const CellValue cells{CellValue::Kind::above_teacher, {}, objective};
     return with_unit(label_of(cells), unit_of(cells));
 }
 
 std::string_view loss_column(Objective objective) {
-    return words_of(objective).loss_column;
+    return row_of(objective).loss_column;
 }
 std::string_view above_column(Objective objective) {
-    return words_of(objective).above_column;
+    return row_of(objective).above_column;
 }
 
 } // namespace refreshlab::ui

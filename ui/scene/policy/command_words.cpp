@@ -55,6 +55,7 @@ struct Describe {
         return fmt::format("branch after step {}", format_thousands(c.step));
     }
     std::string operator()(const command::ComputeLandscape&) const { return "Landscape computed"; }
+    std::string operator()(const command::ComputeScope&) const { return "scopes measured"; }
     std::string operator()(const command::CheckExactness& c) const {
         return c.options.fault == CacheFault::none
                    ? std::string("exactness checked")

@@ -1,10 +1,10 @@
-#include "engine/study/measure/scope_readings.h"
+#include "engine/session/readings/scope_readings.h"
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/session/landscape/tail_rows.h"
-#include "engine/study/measure/text_readings.h"
+#include "engine/session/readings/text_readings.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -486,6 +486,18 @@ private:
 };
 
 } // namespace
+
+std::vector<int64_t> scope_boundaries(const Recording& run, int64_t every) {
+    std::vector<int64_t> boundaries;
+    for (size_t i = 0; every == 0 && i < run.refreshes().size(); ++i)
+        if (run.refreshes()[i].spliced > 0) boundaries.push_back(run.refreshes()[i].fired_step);
+    if (!boundaries.empty()) return boundaries;
+    constexpr int64_t usual = 16;
+    const int64_t stride = every > 0 ? every : usual;
+    for (int64_t step = stride; step < run.num_tokens(); step += stride)
+        boundaries.push_back(step);
+    return boundaries;
+}
 
 std::optional<ScopeMap> compute_scope_map(const ModelPair& pair, const ScopeMapRequest& request,
                                           const Execution& execution,

@@ -1,4 +1,4 @@
-#include "engine/study/measure/text_readings.h"
+#include "engine/session/readings/text_readings.h"
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"

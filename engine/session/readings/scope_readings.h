@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/record/recording/recording.h"
 #include "engine/results/scope_map.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/run_execution.h"
@@ -11,6 +12,9 @@
 #include <vector>
 
 namespace refreshlab {
+
+/// Steps of refreshes that a map of this run is made of: every so many tokens, or with 0 where the run refreshed, every 16 where it did not.
+[[nodiscard]] std::vector<int64_t> scope_boundaries(const Recording& run, int64_t every);
 
 /// What a scope map is made of.
 struct ScopeMapRequest {

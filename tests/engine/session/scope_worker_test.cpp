@@ -1,0 +1,115 @@
+// Scope maps on the decode thread: the map that compute_scope_map gives, ended by Stop, refused with the reason.
+#include "engine/policies/cache_policy_config.h"
+#include "engine/record/recording/recording.h"
+#include "engine/results/scope_map.h"
+#include "engine/session/pair/model_pair.h"
+#include "engine/session/pair/run_execution.h"
+#include "engine/session/readings/scope_readings.h"
+#include "engine/session/worker/session_worker.h"
+#include "tests/engine/session/watcher.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+namespace scope_worker_test {
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+RunConfig small(int32_t max_tokens) {
+    RunConfig config;
+    config.teacher_dir = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
+    config.student_dir = RL_SOURCE_DIR "/assets/models/llama-tales-student";
+    config.prompt = "Write a chronicle of 3 companies.";
+    config.max_tokens = max_tokens;
+    config.policy = preset_policy("periodic");
+    config.policy.triggers[0].threshold = 12;
+    config.capture.attention = false;
+    config.threads = 2;
+    return config;
+}
+
+void run_to_end(SessionWorker& worker, Watcher& watch, const RunConfig& config) {
+    const uint64_t ticket = worker.send(command::StartRun{config});
+    watch.until(
+        [&](const EngineStatus& s) { return s.answered >= ticket && s.state == EngineState::finished; });
+}
+
+std::shared_ptr<const EngineStatus> answered(Watcher& watch, uint64_t ticket) {
+    return watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
+}
+
+} // namespace
+
+TEST_CASE("a scope map comes up in the status whole, and is the one that compute_scope_map gives",
+          "[session][worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    run_to_end(worker, watch, small(40));
+    const auto status = answered(
+        watch, worker.send(command::ComputeScope{.every = 0, .horizon = 6, .blocks = 2, .keep = 0.5}));
+    REQUIRE(status->scope);
+    CHECK(status->scope->run_id == worker.recording()->info().id);
+    CHECK_FALSE(status->scope->computing);
+    CHECK(status->state == EngineState::finished);
+    REQUIRE(status->scope->map);
+    CHECK(status->scope->rows_done == status->scope->rows);
+    const ScopeMap& map = *status->scope->map;
+    const Recording& run = *worker.recording();
+    ScopeMapRequest request;
+    request.prompt_ids = run.info().prompt_ids;
+    request.tokens = run.token_ids();
+    request.boundaries = scope_boundaries(run, 0);
+    CHECK(request.boundaries == std::vector<int64_t>{12, 24, 36}); // where it refreshed
+    request.horizon = 6;
+    request.blocks = 2;
+    request.keep = 0.5;
+    const auto pair = load_pair(run.info().config);
+    const auto plain = compute_scope_map(*pair, request, make_execution(run.info().config));
+    REQUIRE(plain);
+    REQUIRE(map.refreshes.size() == 2); // the third has no six tokens behind it
+    REQUIRE(map.readings.size() == plain->readings.size());
+    for (size_t i = 0; i < map.readings.size(); ++i) {
+        CHECK(map.readings[i].alone == plain->readings[i].alone);
+        CHECK(map.readings[i].without == plain->readings[i].without);
+    }
+    CHECK(map.taken.size() == plain->taken.size());
+}
+
+TEST_CASE("Stop ends the measuring of scopes and no run; a map that was there stays", "[session][worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    run_to_end(worker, watch, small(60));
+    const auto first = answered(
+        watch, worker.send(command::ComputeScope{.every = 20, .horizon = 4, .blocks = 1, .keep = 0}));
+    REQUIRE(first->scope->map);
+    const uint64_t ticket = worker.send(command::ComputeScope{.every = 1, .horizon = 16, .keep = 1});
+    watch.until([&](const EngineStatus& s) { return s.scope->computing && s.scope->rows_done > 0; });
+    worker.send(command::Stop{});
+    const auto ended = answered(watch, ticket);
+    CHECK_FALSE(ended->scope->computing);
+    CHECK(ended->scope->map == first->scope->map);
+    CHECK(ended->state == EngineState::finished);
+    CHECK(ended->errors == first->errors);
+}
+
+TEST_CASE("scopes that cannot be measured are refused in one line", "[session][worker][bad-input]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    auto status = answered(watch, worker.send(command::ComputeScope{}));
+    CHECK_THAT(status->error, ContainsSubstring("no run yet"));
+    run_to_end(worker, watch, small(10));
+    status = answered(watch, worker.send(command::ComputeScope{.every = 4, .horizon = 100}));
+    CHECK_THAT(status->error, ContainsSubstring("no refresh has 100 tokens behind it"));
+    CHECK((status->scope == nullptr || !status->scope->computing));
+    RunConfig evicts = small(10);
+    evicts.student_cache = cache_policy_defaults("streaming_llm", "this test");
+    run_to_end(worker, watch, evicts);
+    status = answered(watch, worker.send(command::ComputeScope{.every = 4, .horizon = 2}));
+    CHECK_THAT(status->error, ContainsSubstring("caches that keep everything"));
+}
+
+} // namespace scope_worker_test
