@@ -58,7 +58,7 @@ struct DecodeSession::Impl {
 
     // --- session_start.cpp ---
     void start(const std::function<bool(double)>& progress, const RunText* known);
-    void give_query_heads_their_own(); ///< the pair, with a KV head for every query head
+    void give_query_heads_their_own(); ///< the models that hold entries, with a KV head for every query head
     void check_text() const;
     void check_capture(const CaptureConfig& capture) const; ///< throws: layers that the decoding model lacks
     /// Caches, prefill, hand-over. \return the row that chooses y_1

@@ -97,9 +97,10 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
 
 void DecodeSession::Impl::give_query_heads_their_own() {
     auto wide = std::make_shared<ModelPair>(*pair);
-    const bool twins = pair->teacher == pair->student;
-    if (pair->teacher) wide->teacher = with_kv_per_query_head(*pair->teacher);
-    if (pair->student) wide->student = twins ? wide->teacher : with_kv_per_query_head(*pair->student);
+    if (config.mode != Mode::student) wide->teacher = with_kv_per_query_head(*pair->teacher);
+    const bool twins = overfill() && pair->teacher == pair->student;
+    if (config.mode != Mode::teacher)
+        wide->student = twins ? wide->teacher : with_kv_per_query_head(*pair->student);
     pair = std::move(wide);
 }
 
