@@ -127,7 +127,7 @@ ui::FigureRequest request_of(const Options& options) {
     }
     if (!options.signal.empty())
         request.views.text.coloured_by = request.views.distribution.signal = options.signal;
-    request.views.text.rejected = options.rejected;
+    request.views.text.rejected = request.views.signals.rejected = options.rejected;
     request.notes = options.notes;
     if (!options.objective.empty()) request.views.landscape.objective = objective_of(options.objective);
     request.right_axis = options.right;
@@ -308,7 +308,8 @@ Command add_figure_command(CLI::App& app) {
                         ui::gain_colouring, ui::mean_colouring, ui::head_colouring))
         ->type_name("SIGNAL");
     command->add_flag("--rejected", options->rejected,
-                      "text: drafted tokens that verification rejected, struck out");
+                      "text: drafted tokens that verification rejected, struck out; signals: what they had, "
+                      "fainter");
     command->add_flag("--notes", options->notes,
                       "signals, text: the run's notes, by number at their steps and in words below");
     command

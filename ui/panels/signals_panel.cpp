@@ -119,6 +119,9 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
         ImGui::SameLine(beside + beside_width + ImGui::GetStyle().ItemSpacing.x);
         ImGui::TextDisabled("Layers");
     }
+    ImGui::Checkbox("Rejected drafts, fainter", &ctx.views.signals.rejected);
+    ImGui::SetItemTooltip(
+        "What drafted tokens had that verification rejected: log-probabilities and acceptance");
     for (size_t id = 0; id < ctx.signals().size(); ++id) {
         const Signal& signal = ctx.signals()[id];
         PlotChoice& choice = ctx.views.signals.choose(signal.name);

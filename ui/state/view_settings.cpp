@@ -83,6 +83,7 @@ SignalPlots signals_of(const nlohmann::json& settings) {
     set_sides(plots, sides);
     if (const auto shown = settings.find("signals"); shown != settings.end())
         set_shown(plots, shown->get<std::vector<std::string>>());
+    read(settings, "signals_rejected", plots.rejected);
     return plots;
 }
 
@@ -132,6 +133,7 @@ Views views_from_json(const nlohmann::json& settings) {
 
 void add_views(nlohmann::json& settings, const Views& views) {
     settings["signals"] = shown_signals(views.signals);
+    settings["signals_rejected"] = views.signals.rejected;
     settings["y_axes"] = changed_axes(views.signals);
     settings["layers"] = changed_layers(views.signals);
     settings["right_axes"] = changed_sides(views.signals);

@@ -258,6 +258,25 @@ void cut_drafts_are_seen(Robot& r) {
     r.click(r.box("events/choice/refreshes"));
     r.frames(2);
     GUI_CHECK(r.find("events/row/cuts/0") && r.shows("draft cut: "));
+    // What they had, beside the curve of what stays: asked for in the list of signals.
+    ui::SignalPlots& plots = r.ctx().views.signals;
+    const ui::SignalPlots before = plots;
+    plots.choose("logprob").shown = true;
+    r.frames(3);
+    const auto told = [&] { return r.ctx().landmarks.text("signals/rejected/logprob"); };
+    GUI_CHECK(told().empty());
+    r.te->ItemClick("//Signals/Choose signals");
+    r.frames(2);
+    r.te->SetRef(r.te->WindowInfo("//$FOCUSED").Window);
+    r.te->ItemClick("Rejected drafts, fainter");
+    r.te->SetRef("");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(3);
+    GUI_CHECK(plots.rejected && !told().empty() && told() != "0 0");
+    r.act("edit.undo");
+    r.frames(3);
+    GUI_CHECK(!plots.rejected);
+    plots = before;
     leave_events(r);
 }
 

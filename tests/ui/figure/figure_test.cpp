@@ -256,6 +256,43 @@ TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG
                ContainsSubstring("no plot of another signal"));
 }
 
+TEST_CASE("what rejected drafts had stands in a figure on request, fainter and on the same axis",
+          "[figure]") {
+    const auto run = run_of(50, [](int64_t t) { return static_cast<float>(t % 7); });
+    const size_t logprob = signal_id("logprob").value();
+    for (int64_t t = 1; t <= 50; ++t)
+        run->back_fill(logprob, t, std::vector<float>{-0.01F * static_cast<float>(t)});
+    DraftEvent cut;
+    cut.step = 20;
+    cut.first_pos = run->prompt_length() + 19;
+    cut.tokens = {{.token_id = 1, .stays = false, .p_teacher = 0.5F, .p_student = 0.01F, .expected = 0.4F},
+                  {.token_id = 2, .stays = false, .p_teacher = 0.5F, .p_student = 0.02F, .expected = 0.4F}};
+    cut.instead = 3;
+    run->add_draft(cut);
+    FigureRequest request = request_of(run);
+    request.views.signals = parse_plots("entropy_bits,logprob", "--signals");
+    const std::string without = file_of(request, FigureFormat::svg);
+    CHECK_THAT(without, !ContainsSubstring("rejected"));
+    request.views.signals.rejected = true;
+    const std::string with = file_of(request, FigureFormat::svg);
+    CHECK_THAT(with, ContainsSubstring(">rejected drafts</text>"));
+    CHECK_THAT(with, !ContainsSubstring("rejected_entropy_bits")); // nothing is kept of it
+    const auto kept = points_of(with, "curve_logprob_1"), gone = points_of(with, "rejected_logprob_1");
+    REQUIRE(kept.size() == 50);
+    REQUIRE(gone.size() == 2);
+    // At their steps, and where the kept curve's own scale puts their values.
+    CHECK(gone[0].first == Approx(kept[19].first).margin(0.02));
+    CHECK(gone[1].first == Approx(kept[20].first).margin(0.02));
+    const double per_nat = (kept[49].second - kept[0].second) / -0.49;
+    CHECK(gone[0].second == Approx(kept[0].second + per_nat * (std::log(0.01) + 0.01)).margin(0.1));
+    const DataTable table = make_figure(request)->table();
+    CHECK(table.columns[3] == "logprob_rejected");
+    CHECK(table.rows[18][3].empty());
+    CHECK(std::stod(table.rows[20][3]) == Approx(std::log(0.02)).epsilon(1e-5));
+    CHECK(kept[49].second !=
+          Approx(points_of(without, "curve_logprob_1")[49].second)); // the axis reaches to them
+}
+
 TEST_CASE("compared runs keep their colours where they have some", "[figure]") {
     const auto run = run_of(20, [](int64_t t) { return static_cast<float>(t % 7); });
     const auto ramp = run_of(20, [](int64_t t) { return static_cast<float>(t); });

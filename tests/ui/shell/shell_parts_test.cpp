@@ -120,6 +120,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.views = test::changed_views();
     SignalPlots& signals = settings.views.signals;
     signals = parse_plots("entropy_bits+kept_positions", "a test");
+    signals.rejected = true;
     set_axes(signals, {{"mc_variance", "log"}, {"logprob", "symlog"}});
     set_layers(signals, {{"attention_entropy_bits", "layer 3"}});
     Views second;
@@ -142,6 +143,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(changed_layers(back.views.signals) == changed_layers(signals));
     CHECK(changed_sides(back.views.signals) == changed_sides(signals));
     CHECK(changed_axes(signals).size() == 2);
+    CHECK(back.views.signals.rejected);
     CHECK(back.views.text == settings.views.text);
     CHECK(back.views.distribution == settings.views.distribution);
     CHECK(back.views.attention == settings.views.attention);

@@ -133,6 +133,7 @@ struct SignalPlot::Frame {
 
 /// Range and scale of this frame. \param height  of the plot area, pixels, near enough
 void SignalPlot::advance_axis(const UiContext& ctx, PlotStack& stack, const Lines& lines, float height) {
+    if (shows_rejected(ctx)) m_rejected.update(*ctx.recording, info().name);
     const AxisScale scale = m_pick.strip ? AxisScale::linear : ctx.views.signals.of(info().name).scale;
     if (stack.fit || m_axis.scale != scale) m_auto_y = true;
     if (m_auto_y && !m_held) fit_values(ctx, stack, lines, height);

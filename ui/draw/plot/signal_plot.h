@@ -12,6 +12,7 @@
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/what_if_preview.h"
 #include "ui/scene/runs/run_difference.h"
+#include "ui/scene/series/rejected_series.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/scene/text/markers.h"
 #include "ui/scene/text/tip_place.h"
@@ -95,6 +96,8 @@ private:
     void draw_empty_hint(UiContext& ctx);
     // signal_plot_curve.cpp
     void draw_curve(UiContext& ctx, PlotStack& stack, double width_px);
+    [[nodiscard]] bool shows_rejected(const UiContext& ctx) const;
+    void draw_rejected(UiContext& ctx, const PlotStack& stack, double width_px);
     void draw_band(UiContext& ctx, const SeriesSet::Band& band, double width_px);
     void draw_path(Colour colour, float weight);
     void draw_placeless(UiContext& ctx, Colour colour);
@@ -168,6 +171,7 @@ private:
     PlotPath m_path;
     std::map<RunKey, DifferenceSeries> m_differences; ///< of ticked runs, against the one that is looked at
     std::vector<double> m_band_x, m_band_low, m_band_high;
+    RejectedSeries m_rejected; ///< of the run that is looked at, where they are shown
 };
 
 /// Width of a threshold's tag left of the plot, pixels at the present font.

@@ -4,6 +4,7 @@
 #include "ui/scene/text/rug.h"
 #include "ui/scene/theme/run_colours.h"
 
+#include <fmt/format.h>
 #include <implot.h>
 
 #include <algorithm>
@@ -14,11 +15,30 @@ namespace refreshlab::ui {
 void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
     if (m_pick == LayerPick())
         if (const SeriesSet::Band* band = stack.series.band(m_signal)) draw_band(ctx, *band, width_px);
+    draw_rejected(ctx, stack, width_px);
     decimate(stack.series.series(m_signal, m_pick), ctx.time.x_min, ctx.time.x_max, width_px, m_path);
     clip_to_axis(m_axis, m_path);
     const Colour colour = curve_colour(ctx, stack);
     draw_path(colour, 1.5F);
     draw_placeless(ctx, colour);
+}
+
+bool SignalPlot::shows_rejected(const UiContext& ctx) const {
+    return ctx.views.signals.rejected && ctx.recording && RejectedSeries::is_kept(info().name);
+}
+
+/// What rejected drafts had, where they would have gone on: below the curve of what stays.
+void SignalPlot::draw_rejected(UiContext& ctx, const PlotStack& stack, double width_px) {
+    if (!shows_rejected(ctx) || !m_rejected.any()) return;
+    decimate(m_rejected.series(), ctx.time.x_min, ctx.time.x_max, width_px, m_path);
+    clip_to_axis(m_axis, m_path);
+    m_path.stair_x.clear(); // one draft has nothing to do with the next
+    m_path.stair_y.clear();
+    ImGui::PushID("rejected");
+    draw_path(with_alpha(curve_colour(ctx, stack), rejected_alpha), 1.0F);
+    ImGui::PopID();
+    ctx.landmarks.set_text([&] { return fmt::format("{} {}", m_path.x.size(), m_path.marker_x.size()); },
+                           "signals/rejected/{}", std::string(info().name));
 }
 
 void SignalPlot::draw_band(UiContext& ctx, const SeriesSet::Band& band, double width_px) {

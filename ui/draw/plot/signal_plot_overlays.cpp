@@ -36,24 +36,16 @@ Colour SignalPlot::curve_colour(const UiContext& ctx, const PlotStack& stack) co
 /// The visible range of all runs together.
 SeriesSummary SignalPlot::seen_of_all(const UiContext& ctx, PlotStack& stack) const {
     SeriesSummary seen = stack.series.seen(m_signal, ctx.time.x_min, ctx.time.x_max, m_pick);
+    if (shows_rejected(ctx))
+        seen.widen(m_rejected.series().summary(static_cast<int64_t>(std::ceil(ctx.time.x_min)),
+                                               static_cast<int64_t>(std::floor(ctx.time.x_max))));
     if (!stack.overlays) return seen;
     for (const RunOverlay& run : stack.overlays->runs()) {
         const auto id = run.recording->signal_id(info().name);
         if (!id) continue;
         const auto shift = static_cast<double>(run.shift);
-        const SeriesSummary other = run.series->seen(*id, ctx.time.x_min - shift, ctx.time.x_max - shift,
-                                                     pick_in(*run.recording, m_pick));
-        if (other.finite == 0) continue;
-        if (seen.finite == 0) {
-            seen = other;
-            continue;
-        }
-        seen.finite += other.finite;
-        seen.min = std::min(seen.min, other.min);
-        seen.max = std::max(seen.max, other.max);
-        if (other.min_positive > 0)
-            seen.min_positive =
-                seen.min_positive > 0 ? std::min(seen.min_positive, other.min_positive) : other.min_positive;
+        seen.widen(run.series->seen(*id, ctx.time.x_min - shift, ctx.time.x_max - shift,
+                                    pick_in(*run.recording, m_pick)));
     }
     return seen;
 }

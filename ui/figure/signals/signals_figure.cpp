@@ -5,6 +5,7 @@
 #include "ui/figure/signals/refresh_strip.h"
 #include "ui/figure/signals/signals_model.h"
 #include "ui/scene/maps/layer_strip.h"
+#include "ui/scene/series/rejected_series.h"
 #include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
@@ -34,6 +35,8 @@ private:
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const;
     static double heading_height(const FigurePen& pen) { return pen.text_line() * 1.5; }
     void draw_curve(const FigurePen& pen, const PlotArea& area, const Plot& plot, const Curve& curve) const;
+    static void draw_rejected(const FigurePen& pen, const PlotArea& area, const Plot& plot,
+                              const Curve& curve, Colour colour);
     void draw_thresholds(const FigurePen& pen, const PlotArea& area, const Plot& plot) const;
     void draw_plot(const FigurePen& pen, size_t index, PlotArea area, double labels, bool last) const;
     void draw_strip(const FigurePen& pen, const Plot& plot, const PlotArea& area) const;
@@ -66,6 +69,12 @@ std::vector<LegendEntry> SignalsFigure::legend(const FigurePen& pen) const {
     if (m_model.has(MarkLane::blocked))
         entries.push_back(
             {"held back by a limit", held_back_colour(pen.style.theme), LegendEntry::Mark::box});
+    const bool rejected = std::ranges::any_of(m_model.plots, [](const Plot& plot) {
+        return std::ranges::any_of(plot.curves,
+                                   [](const Curve& curve) { return curve.rejected.has_value(); });
+    });
+    if (rejected)
+        entries.push_back({"rejected drafts", with_alpha(pen.style.theme.text_muted, rejected_alpha)});
     if (m_model.has(MarkLane::cut))
         entries.push_back({"draft cut", pen.style.theme.text_error, LegendEntry::Mark::box});
     if (m_model.has(MarkLane::change))
@@ -211,6 +220,7 @@ void SignalsFigure::draw_strip(const FigurePen& pen, const Plot& plot, const Plo
 void SignalsFigure::draw_curve(const FigurePen& pen, const PlotArea& area, const Plot& plot,
                                const Curve& curve) const {
     const Colour colour = colour_of(pen, plot, curve.run);
+    if (curve.rejected) draw_rejected(pen, area, plot, curve, with_alpha(colour, rejected_alpha));
     const double columns = area.rect.width * 4; // four a point: 288 dpi
     const FigureGroup group(pen.canvas, fmt::format("curve_{}_{}", plot.signal.name, curve.run + 1));
     if (curve.band_low && curve.band_high) {
@@ -258,6 +268,25 @@ void SignalsFigure::draw_curve(const FigurePen& pen, const PlotArea& area, const
             const double x = area.x(step), y = top ? area.rect.y : area.rect.bottom(), d = top ? 3 : -3;
             pen.canvas.line({x, y}, {x, y + d}, {colour, pen.style.line_pt});
         }
+}
+
+/// What rejected drafts had, below the curve of what stays; nothing joins one draft with the next.
+void SignalsFigure::draw_rejected(const FigurePen& pen, const PlotArea& area, const Plot& plot,
+                                  const Curve& curve, Colour colour) {
+    PlotPath path;
+    decimate(*curve.rejected, area.x_min, area.x_max, area.rect.width * 4, path);
+    clip_to_axis(area.y, path);
+    const FigureGroup group(pen.canvas, fmt::format("rejected_{}_{}", plot.signal.name, curve.run + 1));
+    std::vector<FigurePoint> points;
+    for (size_t i = 0; i < path.x.size(); ++i)
+        points.push_back(area.at(path.x[i], path.y[i]));
+    pen.canvas.polyline(points, {colour, pen.style.line_pt});
+    const double r = pen.style.line_pt * 1.4;
+    for (size_t i = 0; i < path.marker_x.size(); ++i) {
+        const FigurePoint p = area.at(path.marker_x[i], path.marker_y[i]);
+        const FigurePoint diamond[] = {{p.x - r, p.y}, {p.x, p.y - r}, {p.x + r, p.y}, {p.x, p.y + r}};
+        pen.canvas.polygon(diamond, colour);
+    }
 }
 
 void SignalsFigure::draw_thresholds(const FigurePen& pen, const PlotArea& area, const Plot& plot) const {

@@ -5,6 +5,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
+#include "ui/scene/series/rejected_series.h"
 #include "ui/scene/text/markers.h"
 #include "ui/scene/text/rug.h"
 
@@ -31,6 +32,11 @@ SignalsModel::Plot SignalsModel::plot_of(const SignalPlots& wanted, std::string_
             plot.pick.strip && runs.size() == 1; // curves of several runs can be told apart, strips not
         plot.pick.strip = false;
         curve.series = set.series(*id, plot.pick);
+        if (wanted.rejected && RejectedSeries::is_kept(name)) {
+            RejectedSeries gone;
+            gone.update(recording, name);
+            if (gone.any()) curve.rejected = gone.series();
+        }
         if (const auto* band = set.band(*id)) {
             curve.band_low = band->low;
             curve.band_high = band->high;
@@ -151,6 +157,7 @@ ValueAxis SignalsModel::axis_of(const Plot& plot, double height) const {
         seen.add(curve.series.summary(range.first, range.last));
         for (const auto& band : {&curve.band_low, &curve.band_high})
             if (*band) seen.add((*band)->summary(range.first, range.last));
+        if (curve.rejected) seen.widen(curve.rejected->summary(range.first, range.last));
     }
     std::vector<double> thresholds;
     for (const ThresholdSpan& span : plot.thresholds)
@@ -200,6 +207,9 @@ DataTable SignalsModel::table() const {
             if (runs.size() > 1) name = runs[curve.run].name + ": " + name;
             table.columns.push_back(name);
             columns.push_back(&curve.series);
+            if (!curve.rejected) continue;
+            table.columns.push_back(name + "_rejected");
+            columns.push_back(&*curve.rejected);
         }
     }
     const bool one = runs.size() == 1;

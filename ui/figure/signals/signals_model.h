@@ -21,6 +21,7 @@ struct SignalsModel {
         size_t run = 0;
         SignalSeries series;
         std::optional<SignalSeries> band_low, band_high;
+        std::optional<SignalSeries> rejected = {}; ///< what rejected drafts had, where it is shown
     };
     struct Plot {
         Signal signal;

@@ -85,7 +85,7 @@ void ScopeTab::draw_compute(UiContext& ctx, bool there) {
     if (!why.empty() && ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
         ImGui::SetTooltip("%s", why.c_str());
     ImGui::SameLine();
-    ImGui::SetNextItemWidth(7 * em);
+    ImGui::SetNextItemWidth(9 * em);
     ImGui::DragInt("##every", &m_every, 0.2F, 0, 4096,
                    m_every == 0 ? "the run's refreshes" : "every %d tokens", ImGuiSliderFlags_AlwaysClamp);
     ImGui::SetItemTooltip("Which refreshes: where the run had them (every 16 tokens where it had none), or "
@@ -165,7 +165,7 @@ void ScopeTab::draw(UiContext& ctx) {
 
 void ScopeTab::draw_map(UiContext& ctx, const ScopeGrid& grid, PixelBox place) {
     const float em = ImGui::GetFontSize(), left = 3.2F * em, top = 1.4F * em;
-    constexpr float widest = 4.5F, highest = 1.6F; // of a cell, in ems
+    constexpr float widest = 5, highest = 3; // of a cell, in ems
     const auto columns = static_cast<float>(grid.columns.size());
     const PixelBox box{
         std::round(place.x + left), std::round(place.y + top),
@@ -228,13 +228,13 @@ void ScopeTab::draw_cells(UiContext& ctx, const ScopeGrid& grid, PixelBox box) {
                      "layer", title);
     pen->canvas.text(
         {static_cast<double>(box.x), static_cast<double>(box.y + box.height) + 1.3 * pen->style.text_pt},
-        fmt::format("share of the gain {}: 0 to {}", label_of(m_measure), percent(grid.most)), pen->muted());
+        fmt::format("share of the gain, {}: 0 to {}", label_of(m_measure), percent(grid.most)), pen->muted());
 }
 
 void ScopeTab::tell_cell(const ScopeCell& cell) const {
     ImGui::TextUnformatted(words_of(cell.part).c_str());
     if (!cell.share) return;
-    std::string share = fmt::format("{} of the gain {}", percent(cell.share->share), label_of(m_measure));
+    std::string share = fmt::format("{} of the gain, {}", percent(cell.share->share), label_of(m_measure));
     if (const auto& interval = cell.share->interval)
         share += fmt::format(" ({} to {})", percent(interval->low), percent(interval->high));
     ImGui::TextUnformatted(share.c_str());

@@ -33,6 +33,7 @@ public:
     of(std::string_view signal) const; ///< the defaults where nothing was chosen
     [[nodiscard]] PlotChoice& choose(std::string_view signal);
     [[nodiscard]] const std::map<std::string, PlotChoice, std::less<>>& all() const { return m_choices; }
+    bool rejected = false; ///< what rejected drafts had is drawn beside the kept tokens, fainter
     friend bool operator==(const SignalPlots&, const SignalPlots&) = default;
 
 private:

@@ -46,6 +46,19 @@ void SeriesSummary::add(int32_t t, float value) {
     }
 }
 
+void SeriesSummary::widen(const SeriesSummary& other) {
+    if (other.finite == 0) return;
+    if (finite == 0) {
+        *this = other;
+        return;
+    }
+    finite += other.finite;
+    min = std::min(min, other.min);
+    max = std::max(max, other.max);
+    if (other.min_positive > 0)
+        min_positive = min_positive > 0 ? std::min(min_positive, other.min_positive) : other.min_positive;
+}
+
 void SeriesSummary::add(const SeriesSummary& later) {
     has_absent |= later.has_absent;
     has_nan |= later.has_nan;

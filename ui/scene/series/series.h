@@ -16,8 +16,9 @@ struct SeriesSummary {
     bool has_absent = false;                                        ///< some step was not measured
 
     [[nodiscard]] bool broken() const { return has_nan || has_pos_inf || has_neg_inf; }
-    void add(int32_t t, float value);     ///< steps must come in ascending order
-    void add(const SeriesSummary& later); ///< of the steps that follow
+    void add(int32_t t, float value);       ///< steps must come in ascending order
+    void add(const SeriesSummary& later);   ///< of the steps that follow
+    void widen(const SeriesSummary& other); ///< by the finite values of another series on the same axis
     friend bool operator==(const SeriesSummary&, const SeriesSummary&) = default;
 };
 

@@ -31,7 +31,8 @@ std::string words_of_plots(const SignalPlots& before, const SignalPlots& after) 
     for (const SignalPlots* plots : {&before, &after})
         for (const auto& [name, choice] : plots->all())
             if (!(before.of(name) == after.of(name))) names.insert(name);
-    if (names.empty()) return std::string(of_plots);
+    if (names.empty())
+        return std::string(of_plots) + (before.rejected != after.rejected ? ": rejected drafts" : "");
     const std::string& name = *names.begin();
     const PlotChoice &from = before.of(name), &to = after.of(name);
     const char* const what = from.shown != to.shown     ? (to.shown ? "show" : "hide")
