@@ -65,11 +65,11 @@ struct ComputeLandscape {
 /// Measures where in the cache the refreshes of the run's text pay (ScopeMap, engine/results), with the run paused. The map comes up in
 /// EngineStatus when it is whole; Stop ends it, and nothing of it stays then.
 struct ComputeScope {
-    int64_t every = 0; ///< refreshes every so many tokens; 0: the run's own, or every 16 where it had none
-    int64_t horizon = 16,
-            blocks = 4; ///< tokens behind each whose loss counts; blocks of positions of a delta
-    double keep =
-        0.95; ///< the greedy order of KV heads goes on until it keeps this share of the gain; 0: none
+    int64_t every = 0;    ///< refreshes every so many tokens; 0: the run's own, or every 16 where it had none
+    int64_t horizon = 16; ///< tokens behind each whose loss counts
+    int64_t blocks = 4;   ///< of positions of a delta
+    /// The greedy order of KV heads goes on until it keeps this share of the gain; 0: none.
+    double keep = 0.95;
 };
 /// The highest pace of a running decode: each token waits until its time has come. It is no part of a run: only the
 /// recorded times of arrival depend on it. Step does not wait.

@@ -54,8 +54,8 @@ struct ScopeState {
     std::string run_id;                  ///< of the run whose text it is of
     std::shared_ptr<const ScopeMap> map; ///< whole; null: none yet
     bool computing = false;
-    int64_t rows_done = 0,
-            rows = 0;  ///< of the map; 0 while the teacher reads. The greedy order comes after it
+    /// Of the map; 0 while the teacher reads. The greedy order comes after it.
+    int64_t rows_done = 0, rows = 0;
     int64_t taken = 0; ///< KV heads of the greedy order so far
     double share = 0;  ///< of the gain that they keep
 };

@@ -10,12 +10,11 @@ namespace refreshlab {
 std::vector<ExpectedDraft> expected_drafts(const Landscape& landscape, std::span<const int64_t> refreshes,
                                            std::span<const int64_t> rows) {
     RL_ASSERT(tells(landscape.info().values, Objective::tokens_a_pass));
+    const size_t value = *landscape.value_index(value_of(Objective::tokens_a_pass));
     std::vector<ExpectedDraft> drafts;
     const auto draft = [&](int64_t first, int64_t last) {
         if (first >= last) return;
-        const int64_t row =
-            rows[static_cast<size_t>(first)]; // of step first + 1; another one where it was not computed
-        const size_t value = *landscape.value_index(value_of(Objective::tokens_a_pass));
+        const int64_t row = rows[static_cast<size_t>(first)]; // of step first + 1
         DraftRun run;
         ExpectedDraft one{first, last, 0};
         for (int64_t step = first + 1; step <= last; ++step)
