@@ -14,12 +14,6 @@ namespace refreshlab::ui {
 
 namespace {
 
-void label(const char* text, float column) {
-    ImGui::AlignTextToFramePadding();
-    ImGui::TextUnformatted(text);
-    ImGui::SameLine(column);
-}
-
 std::string list_text(const std::vector<int32_t>& layers) {
     return fmt::format("{}", fmt::join(layers, "+"));
 }
@@ -41,7 +35,7 @@ void DeriveForm::open(const std::string& student) {
 
 void DeriveForm::draw_rounding(float column) {
     const float em = ImGui::GetFontSize();
-    label("Round to", column);
+    label_before("Round to", column);
     ImGui::SetNextItemWidth(em * 6);
     const auto words = [](int32_t bits) {
         return bits == 0 ? std::string("off") : fmt::format("{} bits", bits);
@@ -63,7 +57,7 @@ void DeriveForm::draw_rounding(float column) {
 }
 
 void DeriveForm::draw_ffn(float column) {
-    label("MLP channels", column);
+    label_before("MLP channels", column);
     ImGui::SetNextItemWidth(ImGui::GetFontSize() * 12);
     auto percent = static_cast<float>(m_spec.ffn * 100);
     if (ImGui::SliderFloat("##ffn", &percent, 1, 100, percent >= 100 ? "all" : "%.0f %% kept"))
@@ -73,7 +67,7 @@ void DeriveForm::draw_ffn(float column) {
 
 void DeriveForm::draw_skips(float column) {
     const float em = ImGui::GetFontSize();
-    label("Leave out", column);
+    label_before("Leave out", column);
     ImGui::TextDisabled("attention of layers");
     ImGui::SameLine();
     ImGui::SetNextItemWidth(em * 6);
@@ -86,7 +80,7 @@ void DeriveForm::draw_skips(float column) {
     ImGui::SetNextItemWidth(em * 6);
     text_entry("##skip mlp", &m_skip_mlp, 0, "none");
     ImGui::SetItemTooltip("Layers and ranges from 0, as 3+5+8-11");
-    label("", column);
+    label_before("", column);
     ImGui::TextDisabled("and");
     ImGui::SameLine();
     ImGui::SetNextItemWidth(em * 3);
@@ -97,7 +91,7 @@ void DeriveForm::draw_skips(float column) {
 
 void DeriveForm::draw_noise(float column) {
     const float em = ImGui::GetFontSize();
-    label("Noise", column);
+    label_before("Noise", column);
     ImGui::SetNextItemWidth(em * 6);
     ImGui::InputDouble("##noise", &m_spec.noise, 0, 0, "%.4g");
     ImGui::SetItemTooltip("On each weight, in root mean squares of its matrix");
@@ -109,7 +103,7 @@ void DeriveForm::draw_noise(float column) {
         text_entry("##noise seed", &m_seed, ImGuiInputTextFlags_CharsDecimal);
     }
     if (m_spec.bits == 0 && m_spec.noise <= 0) return;
-    label("Of", column);
+    label_before("Of", column);
     constexpr std::pair<DeriveSpec::Only, const char*> parts[] = {
         {DeriveSpec::Only::all, "all matrices"},
         {DeriveSpec::Only::mlp, "the MLP alone"},

@@ -87,12 +87,7 @@ public:
 private:
     void draw_choices(ShellState& state, float label) {
         const float em = ImGui::GetFontSize();
-        const auto name = [&](const char* words) {
-            ImGui::AlignTextToFramePadding();
-            ImGui::TextUnformatted(words);
-            ImGui::SameLine(label);
-        };
-        name("Of");
+        label_before("Of", label);
         ImGui::SetNextItemWidth(em * 18);
         if (ImGui::BeginCombo("##of", std::string(kind().words).c_str())) {
             const auto kinds = figure_kinds();
@@ -111,7 +106,7 @@ private:
             ImGui::Checkbox("notes", &m_notes);
             ImGui::SetItemTooltip("Numbers at the steps of the run's notes, and their words below");
         }
-        name("Width");
+        label_before("Width", label);
         ImGui::SetNextItemWidth(em * 12);
         if (ImGui::BeginCombo("##width", widths[m_width].words)) {
             for (size_t i = 0; i < widths.size(); ++i)

@@ -24,12 +24,6 @@ namespace {
 
 using Part = RunOutlook::Part;
 
-void label(const char* text, float column) {
-    ImGui::AlignTextToFramePadding();
-    ImGui::TextUnformatted(text);
-    ImGui::SameLine(column);
-}
-
 class NewRunDialog final : public Dialog {
 public:
     NewRunDialog(ShellState& state, const std::filesystem::path& model)
@@ -133,7 +127,7 @@ void NewRunDialog::draw_notice() {
 /// What is wrong with a field, under it.
 void NewRunDialog::draw_fault(Part part, float column) {
     if (!at_fault(part)) return;
-    label("", column);
+    label_before("", column);
     ImGui::PushStyleColor(ImGuiCol_Text, m_state.ctx.theme.text_error);
     ImGui::TextWrapped("%s", m_outlook->problem.c_str());
     ImGui::PopStyleColor();
@@ -142,13 +136,13 @@ void NewRunDialog::draw_fault(Part part, float column) {
 }
 
 void NewRunDialog::draw_about(const std::string& line, float column) {
-    label("", column);
+    label_before("", column);
     muted_text(m_state.ctx, line.empty() ? " " : line);
 }
 
 void NewRunDialog::draw_prompt(float column) {
     const float em = ImGui::GetFontSize();
-    label("Prompt", column);
+    label_before("Prompt", column);
     draw_prompt_chooser();
     // In a low window the prompt gives way, so that the buttons stay in sight.
     const float prompt_height =
@@ -160,7 +154,7 @@ void NewRunDialog::draw_prompt(float column) {
     if (ImGui::IsItemDeactivatedAfterEdit()) look_for_task();
     ImGui::PopStyleVar();
     draw_fault(Part::prompt, column);
-    label("", column);
+    label_before("", column);
     std::string about =
         m_run.task ? fmt::format("Belongs to the bundled task {}: its tokens are scored right or wrong",
                                  m_run.task->kind)
@@ -169,7 +163,7 @@ void NewRunDialog::draw_prompt(float column) {
         about += fmt::format("; {} of {} tokens", format_thousands(m_outlook->prompt_tokens),
                              format_thousands(m_outlook->context));
     muted_text(m_state.ctx, about);
-    label("", column);
+    label_before("", column);
     ImGui::Checkbox("Use the text as it is, without the model's chat template", &m_run.config.raw_prompt);
 }
 
@@ -193,7 +187,7 @@ void NewRunDialog::draw_prompt_chooser() {
 
 void NewRunDialog::draw_models(float column) {
     const float em = ImGui::GetFontSize();
-    label("Mode", column);
+    label_before("Mode", column);
     constexpr std::pair<Mode, const char*> modes[] = {
         {Mode::overfill, "OverFill: teacher reads, student writes"},
         {Mode::teacher, "Teacher alone"},
@@ -207,13 +201,13 @@ void NewRunDialog::draw_models(float column) {
     }
     draw_recent_pairs();
     if (m_run.config.mode != Mode::student) {
-        label("Teacher", column);
+        label_before("Teacher", column);
         m_models.draw("##teacher", m_run.config.teacher_dir);
         draw_fault(Part::teacher, column);
         if (!at_fault(Part::teacher)) draw_about(m_outlook ? m_outlook->teacher : "", column);
     }
     if (m_run.config.mode != Mode::teacher) {
-        label("Student", column);
+        label_before("Student", column);
         m_models.draw("##student", m_run.config.student_dir, m_run.config.mode == Mode::overfill);
         draw_fault(Part::student, column);
         if (!at_fault(Part::student)) draw_about(m_outlook ? m_outlook->student : "", column);
@@ -248,7 +242,7 @@ void NewRunDialog::draw_cache_policy(float column) {
     for (const CacheOwner owner : {CacheOwner::teacher, CacheOwner::student}) {
         const bool acts = deciding_owner(config.mode) == owner;
         if (!acts && (cache_of(config, owner).is_full() || config.mode != Mode::overfill)) continue;
-        label(acts ? "Cache policy" : "Teacher's", column);
+        label_before(acts ? "Cache policy" : "Teacher's", column);
         const RunOutlook& outlook = m_outlook ? *m_outlook : unknown;
         const CacheControls::Subject of{config, owner, outlook.context,
                                         reach_of(config, outlook.prompt_tokens, outlook.context), false};
@@ -277,7 +271,7 @@ void NewRunDialog::draw_cache_policy(float column) {
 
 void NewRunDialog::draw_device(float column) {
     const float em = ImGui::GetFontSize();
-    label("Device", column);
+    label_before("Device", column);
     ImGui::SetNextItemWidth(em * 8);
     if (ImGui::BeginCombo("##device", m_run.config.device.c_str())) {
         for (const char* device : {"auto", "cpu", "cuda", "cuda:0", "cuda:1"})
@@ -299,7 +293,7 @@ void NewRunDialog::draw_device(float column) {
 
 void NewRunDialog::draw_limits(float column) {
     const float em = ImGui::GetFontSize();
-    label("At most", column);
+    label_before("At most", column);
     ImGui::SetNextItemWidth(em * 8);
     ImGui::InputInt("##max tokens", &m_run.config.max_tokens, 0, 0);
     ImGui::SameLine();
@@ -320,7 +314,7 @@ void NewRunDialog::draw_costs(float column) {
     if (!at_fault(Part::memory)) {
         const bool known = m_outlook && !m_outlook->memory.empty();
         for (size_t i = 0; i < (known ? m_outlook->memory.size() : 1); ++i) {
-            label(i == 0 ? "Memory" : "", column);
+            label_before(i == 0 ? "Memory" : "", column);
             muted_text(ctx, known             ? m_outlook->memory[i]
                             : m_run.looking() ? "looking at the models"
                                               : "not known");
@@ -330,10 +324,10 @@ void NewRunDialog::draw_costs(float column) {
         const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
         ctx.landmarks.set("dialog/outlook", {low.x, low.y, size.x, size.y});
     }
-    label("Speed", column);
+    label_before("Speed", column);
     const std::string speed = m_outlook ? speed_text(m_run.config, *m_outlook, *ctx.status) : "";
     muted_text(ctx, speed.empty() ? "not known before a run" : speed);
-    label("", column);
+    label_before("", column);
     muted_text(ctx,
                fmt::format("Policy {}, temperature {}, and the other settings stay as they are in the panels",
                            m_run.config.policy.name, m_run.config.sampler.temperature));

@@ -296,6 +296,12 @@ bool accent_button(const UiContext& ctx, const char* label, float width) {
     return pressed;
 }
 
+void label_before(const char* label, float column) {
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextUnformatted(label);
+    ImGui::SameLine(column);
+}
+
 void row_label(const char* label, float column, float needs) {
     const float start = ImGui::GetCursorPosX(), room = ImGui::GetContentRegionAvail().x;
     ImGui::AlignTextToFramePadding();

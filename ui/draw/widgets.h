@@ -45,6 +45,8 @@ bool accent_button(const UiContext& ctx, const char* label, float width);
 /// A label at the left of a row whose control begins at `column`. It has a line of its own where the control, `needs`
 /// pixels wide, would not fit after it. Leaves the cursor where the control begins.
 void row_label(const char* label, float column, float needs);
+/// The same in a dialog, whose width is its own: always in the control's line.
+void label_before(const char* label, float column);
 /// Sends `work`'s Error to a toast.
 void try_edit(UiContext& ctx, const std::function<void()>& work);
 /// Right edge of the content of the current window, in window coordinates (as SetCursorPosX takes them).

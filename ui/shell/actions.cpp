@@ -70,14 +70,6 @@ std::optional<int64_t> refresh_beside(const UiContext& ctx, bool forward) {
     return found;
 }
 
-/// The engine's run stays beside the one that takes its place.
-void compare_with_live(ShellState& state) {
-    const auto live = state.runs.live();
-    if (live && state.ctx.engine.recording() && state.ctx.engine.recording()->steps() > 0)
-        state.runs.tick(*live, true);
-    state.runs.look_live();
-}
-
 /// It can refresh by itself.
 bool refreshes(const RefreshPolicy& policy) {
     return std::ranges::any_of(policy.triggers, &Trigger::enabled);
@@ -201,10 +193,7 @@ std::vector<Action> course_actions(ShellState& state) {
                  run.policy = *state.put_aside;
                  state.put_aside.reset();
              }
-             state.wanted_running = std::nullopt;
-             ctx.select_step(std::nullopt);
-             compare_with_live(state);
-             ctx.engine.send(command::StartRun{run});
+             state.run_beside(run);
          },
          [&state](const UiContext& ctx) {
              return why_no_refreshes(ctx, refreshes(ctx.drafts.policy()) || state.put_aside);
@@ -231,10 +220,7 @@ std::vector<Action> course_actions(ShellState& state) {
                  state.open_panel("Policy"); // there it is chosen
                  return;
              }
-             state.wanted_running = std::nullopt;
-             ctx.select_step(std::nullopt);
-             compare_with_live(state);
-             ctx.engine.send(command::StartRun{ctx.drafts.next_run()});
+             state.run_beside(ctx.drafts.next_run());
          },
          why_no_run});
     list.push_back(
@@ -248,12 +234,13 @@ std::vector<Action> course_actions(ShellState& state) {
              const auto shown = state.runs.looked_at();
              if (ctx.recording && ctx.steps > 0 && shown && ctx.recording->info().config.prompt == run.prompt)
                  state.runs.expect(estimate_run(ctx.recording, ctx.steps, run, state.runs.name(*shown)));
-             state.wanted_running = std::nullopt;
-             ctx.select_step(std::nullopt);
-             compare_with_live(state);
-             ctx.engine.send(command::StartRun{run});
+             state.run_beside(run);
          },
          [](const UiContext& ctx) { return why_no_refreshes(ctx, refreshes(ctx.drafts.policy())); }});
+    list.push_back({"policy.own_signal", "Run", "Signal of your own...",
+                    "Writes arithmetic over signals, which a run records, plots and may refresh by.", 0,
+                    [&state](UiContext&) { state.dialog = make_own_signal_dialog(state); },
+                    [](const UiContext& ctx) { return why_no_refreshes(ctx, true); }});
     list.push_back(
         {"run.stop", "Run", "Stop", "Ends the run, or the loading of a model; what is recorded stays.",
          ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },

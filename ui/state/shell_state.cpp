@@ -99,6 +99,15 @@ void ShellState::set_pace(double tokens_per_second) {
     ctx.engine.send(command::SetPace{tokens_per_second});
 }
 
+void ShellState::run_beside(const RunConfig& run) {
+    wanted_running = std::nullopt;
+    ctx.select_step(std::nullopt);
+    const auto live = runs.live();
+    if (live && ctx.engine.recording() && ctx.engine.recording()->steps() > 0) runs.tick(*live, true);
+    runs.look_live();
+    ctx.engine.send(command::StartRun{run});
+}
+
 std::string_view ShellState::dialog_title() const {
     return dialog ? dialog->title() : std::string_view();
 }

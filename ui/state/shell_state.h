@@ -4,6 +4,7 @@
 #include "ui/context/context.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/staircases.h"
+#include "ui/scene/policy/own_signal_draft.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/state/action.h"
 #include "ui/state/settings.h"
@@ -98,6 +99,7 @@ struct ShellState {
     /// Of "Same run without refresh", to come back to. It belongs to that prompt and pair: a new run and an opened trace drop it.
     std::optional<RefreshPolicy> put_aside;
     std::optional<UnfinishedRun> unfinished_run; ///< of "New run...", left with Esc
+    OwnSignalDraft own_signal;                   ///< as it was typed last
     bool refusals_in_dialog = false;             ///< the dialog shows what the engine refuses: no toast
     std::vector<Job> jobs;
 
@@ -143,6 +145,8 @@ struct ShellState {
 
     /// From now on, and remembered.
     void set_pace(double tokens_per_second);
+    /// Starts a run and shows it; the engine's present one stays, ticked to compare.
+    void run_beside(const RunConfig& run);
     [[nodiscard]] std::string_view dialog_title() const; ///< empty: none is open
     [[nodiscard]] bool running() const;                  ///< as shown: the wish, or the engine's state
     [[nodiscard]] std::vector<std::string> panel_titles() const; ///< of all, open or not

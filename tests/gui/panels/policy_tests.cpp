@@ -3,6 +3,7 @@
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
 #include "ui/base/format.h"
+#include "ui/scene/runs/run_set.h"
 
 #include <imgui_internal.h>
 
@@ -127,10 +128,68 @@ void a_threshold_is_found(Robot& r) {
     GUI_CHECK(!r.shows("refreshes per 1,000 tokens"));
 }
 
+/// Arithmetic over signals: what is wrong is said where, what it would have been is counted, and a run goes by it.
+void signal_of_ones_own(Robot& r) {
+    r.start(r.config(60), 40);
+    const auto before = r.ctx().recording;
+    r.act("policy.own_signal");
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Signal of your own"));
+    const auto write = [&](const char* expression) {
+        r.te->ItemInputValue("//Signal of your own/##expression", expression);
+        r.frames(3);
+    };
+    write("entropy_bits - maen(entropy_bits, 8)");
+    GUI_CHECK(r.shows("column 16: \"maen\" is no function; did you mean mean"));
+    r.te->ItemClick("//Signal of your own/Run with it");
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Signal of your own") && r.ctx().recording == before); // it cannot be pressed
+    write("2 *");
+    r.te->ItemClick("//Signal of your own/Signals");
+    r.frames(2);
+    GUI_CHECK(r.shows("last_kl_nats") && !r.shows("teacher_rank"));
+    r.te->ItemClick("//$FOCUSED/top1_prob");
+    r.frames(3);
+    GUI_CHECK(r.shows("2 * top1_prob") && r.shows("On the shown run from "));
+    write("entropy_bits - mean(entropy_bits, 8)");
+    GUI_CHECK(r.shows("On the shown run from "));
+    r.te->ItemInputValue("//Signal of your own/##threshold", "1");
+    r.frames(3);
+    GUI_CHECK(r.shows("above 1 at "));
+    // Esc keeps what was typed.
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    if (r.dialog_open("Signal of your own")) r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    r.act("policy.own_signal");
+    r.frames(3);
+    GUI_CHECK(r.shows("above 1 at "));
+    r.te->ItemClick("//Signal of your own/Run with it");
+    GUI_CHECK(r.until([&] { return r.ctx().recording != before && r.ctx().steps > 30; }));
+    GUI_CHECK(!r.dialog_open("Signal of your own"));
+    const RefreshPolicy& policy = r.ctx().recording->info().config.policy;
+    GUI_CHECK(policy.signals.size() == 1 && policy.signals[0].expression &&
+              policy.signals[0].expression->text() == "entropy_bits - mean(entropy_bits, 8)");
+    const auto id = r.ctx().recording->signal_id("rise");
+    GUI_CHECK(id.has_value() && !is_absent(r.ctx().recording->signal(20, *id)));
+    GUI_CHECK(r.until([&] { return r.find("signals/plot/rise") || r.find("signals/folded/rise"); }, 60));
+    // Its threshold is a line and a card like any other, and it has refreshed.
+    GUI_CHECK(r.until([&] { return !r.ctx().recording->refreshes().empty(); }));
+    const auto& refreshes = r.ctx().recording->refreshes();
+    GUI_CHECK(std::ranges::any_of(refreshes[0].hits, [](const TriggerHit& hit) {
+        return hit.signal == "rise" || hit.signal == "entropy_bits";
+    }));
+    r.ctx().views.signals = ui::first_signal_plots();
+    r.ctx().runs.untick_all();
+    r.frames(3);
+}
+
 } // namespace
 
 std::vector<Case> policy_cases() {
     return {
+        {"policy", "PO9 a signal of one's own is written, judged on the shown run, and refreshes",
+         signal_of_ones_own},
         {"policy", "PO6 a threshold is found from recorded values, taken over and undone",
          a_threshold_is_found},
         {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},

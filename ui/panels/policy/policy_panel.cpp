@@ -182,6 +182,9 @@ void PolicyPanel::draw_add(UiContext& ctx, const RefreshPolicy& policy) {
         ImGui::PopStyleColor();
         ImGui::SetItemTooltip("%s", help.c_str());
     }
+    ImGui::Separator();
+    if (ImGui::MenuItem("Signal of your own...")) ctx.run_action("policy.own_signal");
+    ImGui::SetItemTooltip("Arithmetic over these signals: entropy_bits - mean(entropy_bits, 16)");
     ImGui::EndPopup();
 }
 
