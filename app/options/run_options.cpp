@@ -261,8 +261,7 @@ RunConfig RunOptions::config(RunConfig base) const {
     if (!m_policy.empty()) config.policy = policy_of(m_policy);
     for (const std::string& text : m_signals)
         config.policy.signals.push_back(own_signal_from_text(text, "--signal"));
-    if (!m_triggers.empty() && config.policy.name == "none")
-        config.policy.name = "custom"; // it refreshes now
+    if (!m_triggers.empty()) no_longer_none(config.policy);
     for (const std::string& text : m_triggers)
         config.policy.triggers.push_back(trigger_from_text(text, "--trigger", config.policy.signals));
     if (!m_signals.empty() || !m_triggers.empty()) check_policy(config.policy, "the command line");

@@ -128,11 +128,11 @@ std::string why_no_staircase(std::span<const std::string> values, const RefreshP
                            "keep)",
                            to_string(policy.on_fire));
     }
-    const auto lacks = [&](const std::string& name) { return !tells(values, name); };
+    const auto lacks = [&](std::string_view name) { return !tells(values, name); };
     for (const Trigger& trigger : policy.triggers) {
         if (!trigger.enabled || trigger.signal == "steps_since_refresh") continue;
         if (const OwnSignal* own = own_of(policy, trigger)) {
-            for (const std::string& name : own->reads()) {
+            for (const std::string_view name : own->reads()) {
                 if (lacks(name))
                     return fmt::format(
                         "its signal {} reads {}, which this landscape does not hold (compute it "
@@ -191,8 +191,8 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy, O
     std::map<std::string, std::vector<float>, std::less<>> past; // by step, of what own signals look back at
     for (const OwnSignal& own : policy.signals)
         if (own.reach() > 0)
-            for (const std::string& name : own.reads())
-                past[name];
+            for (const std::string_view name : own.reads())
+                past.try_emplace(std::string(name));
     for (int64_t t = 1; t <= landscape.num_steps(); ++t) {
         const auto read_now = [&](std::string_view name) {
             if (name == "steps_since_refresh") return static_cast<float>(t - last_splice.value_or(0));

@@ -53,9 +53,9 @@ bool in_range(double number) {
 
 } // namespace
 
-std::vector<std::string> OwnSignal::reads() const {
-    if (expression) return expression->signals();
-    std::vector<std::string> names;
+std::vector<std::string_view> OwnSignal::reads() const {
+    if (expression) return {expression->signals().begin(), expression->signals().end()};
+    std::vector<std::string_view> names;
     for (const Term& term : terms)
         names.push_back(term.signal);
     return names;

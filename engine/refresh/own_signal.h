@@ -36,7 +36,8 @@ struct OwnSignal {
     std::vector<Term> terms;
     std::optional<SignalExpression> expression = {}; ///< in place of offset and terms
 
-    [[nodiscard]] std::vector<std::string> reads() const; ///< signals of the registry, each once
+    [[nodiscard]] std::vector<std::string_view>
+    reads() const; ///< signals of the registry, each once; views of this
     /// How many steps before its own it looks back at.
     [[nodiscard]] int64_t reach() const { return expression ? expression->reach() : 0; }
     friend bool operator==(const OwnSignal&, const OwnSignal&) = default;

@@ -102,8 +102,7 @@ bool reads(const RefreshPolicy& policy, int64_t step, Such such) {
         };
         if (!trigger.published) return wanted(trigger.signal);
         const auto own = std::ranges::find(policy.signals, trigger.signal, &OwnSignal::name);
-        return own != policy.signals.end() &&
-               std::ranges::any_of(own->reads(), [&](const std::string& name) { return wanted(name); });
+        return own != policy.signals.end() && std::ranges::any_of(own->reads(), wanted);
     });
 }
 

@@ -248,6 +248,10 @@ Trigger trigger_from_text(std::string_view text, const std::string& what, std::s
     return read_trigger(json, what, {}, Thresholds::not_negative, own);
 }
 
+void no_longer_none(RefreshPolicy& policy) {
+    if (policy.name == "none") policy.name = "custom";
+}
+
 namespace {
 
 [[noreturn]] void refuse(const std::string& what, const std::string& problem, const std::string& hint = {}) {

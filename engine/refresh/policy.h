@@ -133,6 +133,8 @@ enum class Thresholds : uint8_t { not_negative, any_finite };
 /// \param own  signals that the policy brings along
 [[nodiscard]] Trigger trigger_from_text(std::string_view text, const std::string& what,
                                         std::span<const OwnSignal> own);
+/// A policy that got a trigger refreshes by itself: it is "custom" where it was called "none".
+void no_longer_none(RefreshPolicy& policy);
 void check_policy(const RefreshPolicy& policy, const std::string& what);
 /// What can only be known when a run starts, or while it goes on: the published signals that the triggers name are in the run's
 /// table and can trigger, reductions fit them, and layers are those of the model. Throws Error{bad_input} in one line.

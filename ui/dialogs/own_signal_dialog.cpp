@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
+#include "ui/base/latest_answer.h"
 #include "ui/base/value_format.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/draw/text_entry.h"
@@ -12,12 +13,32 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace refreshlab::ui {
 
 namespace {
+
+constexpr int64_t at_once = 20'000; // steps times steps looked back at: less than a millisecond
+
+/// What a signal was on a run.
+struct Asked {
+    std::shared_ptr<const Recording> recording;
+    int64_t steps = 0;
+    OwnSignal signal;
+    OwnSignalDraft draft;
+    friend bool operator==(const Asked&, const Asked&) = default;
+};
+struct Told {
+    std::optional<OwnSignalValues> values;
+    OwnSignalDraft draft; ///< that they are of
+};
+Told values_of(const Asked& asked) {
+    return {values_on(*asked.recording, asked.steps, asked.signal, asked.draft), asked.draft};
+}
 
 /// Arithmetic over signals, what it would have been on the shown run, and a run that records and refreshes by it.
 class OwnSignalDialog final : public Dialog {
@@ -89,51 +110,54 @@ private:
         ImGui::EndDisabled();
     }
 
-    /// Once for each change of what is typed, of the policy, or of the run.
-    void check(const UiContext& ctx) {
+    /// What is typed, once for each change of it or of the policy; then what it was on the shown run, which may go on meanwhile.
+    void check(UiContext& ctx) {
         const RefreshPolicy policy = ctx.drafts.policy();
-        if (m_checked == m_draft && m_of_policy == policy && m_recording == ctx.recording &&
-            m_steps == ctx.steps)
-            return;
+        if (m_checked != m_draft || m_of_policy != policy) read(policy);
+        if (!m_signal || !ctx.recording) return m_values.clear();
+        m_values.ask({ctx.recording, ctx.steps, *m_signal, m_draft},
+                     ctx.steps * (m_signal->reach() + 1) <= at_once);
+        if (m_values.busy()) ctx.wait_for_jobs();
+    }
+
+    void read(const RefreshPolicy& policy) {
         m_checked = m_draft;
         m_of_policy = policy;
-        m_recording = ctx.recording;
-        m_steps = ctx.steps;
         m_fault.clear();
-        m_values.reset();
         m_policy.reset();
+        m_signal.reset();
         try {
             // Columns are those of the entry.
-            static_cast<void>(read_expression(m_draft.expression, "the expression", {}));
+            SignalExpression expression = read_expression(m_draft.expression, "the expression", {});
             m_policy = with_own_signal(policy, m_draft);
-            if (m_recording)
-                m_values = values_on(
-                    *m_recording, m_steps,
-                    own_signal_from_text(m_draft.name + "=" + m_draft.expression, "the signal"), m_draft);
+            m_signal = {.name = m_draft.name, .offset = 0, .terms = {}, .expression = std::move(expression)};
         } catch (const Error& e) {
             m_fault = e.problem() + (e.hint().empty() ? "" : "; " + e.hint());
         }
     }
 
-    void tell(const UiContext& ctx) const {
+    void tell(const UiContext& ctx) {
         if (!m_fault.empty()) {
             ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
             ImGui::TextWrapped("%s", m_fault.c_str());
             ImGui::PopStyleColor();
-        } else if (m_values) {
-            const std::string over =
-                m_draft.triggers
-                    ? fmt::format(", {} {} at {} of {}", m_draft.above ? "above" : "below",
-                                  exact_number(m_draft.threshold), format_thousands(m_values->over),
-                                  format_thousands(m_values->steps))
-                    : fmt::format(", known at {}", format_thousands(m_values->steps));
-            ImGui::TextWrapped("%s", fmt::format("On the shown run from {} to {}{} steps",
-                                                 format_number(m_values->lowest),
-                                                 format_number(m_values->highest), over)
-                                         .c_str());
-        } else {
-            ImGui::TextDisabled("Not known of the shown run");
+            return;
         }
+        const Told* told = m_values.answer();
+        if (told == nullptr || !told->values) {
+            ImGui::TextDisabled("Not known of the shown run");
+            return;
+        }
+        const OwnSignalValues& values = *told->values;
+        const std::string over =
+            told->draft.triggers ? fmt::format(", {} {} at {} of {}", told->draft.above ? "above" : "below",
+                                               exact_number(told->draft.threshold),
+                                               format_thousands(values.over), format_thousands(values.steps))
+                                 : fmt::format(", known at {}", format_thousands(values.steps));
+        ImGui::TextWrapped("%s",
+                           fmt::format("On the shown run from {} to {}{} steps", format_number(values.lowest),
+                                       format_number(values.highest), over)
+                               .c_str());
     }
 
     bool draw_buttons(ShellState& state) {
@@ -161,14 +185,13 @@ private:
     }
 
     OwnSignalDraft m_draft;
-    // What it was checked for, and what came of it.
+    // What was read, and what came of it.
     std::optional<OwnSignalDraft> m_checked;
     RefreshPolicy m_of_policy;
-    std::shared_ptr<const Recording> m_recording;
-    int64_t m_steps = 0;
     std::string m_fault;
     std::optional<RefreshPolicy> m_policy;
-    std::optional<OwnSignalValues> m_values;
+    std::optional<OwnSignal> m_signal;
+    LatestAnswer<Asked, Told> m_values{&values_of};
 };
 
 } // namespace

@@ -12,6 +12,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ public:
 
 private:
     void update(const UiContext& ctx);
+    [[nodiscard]] bool is_here(const NoteRow& row) const {
+        return m_here.contains({row.owner.get(), row.note.id});
+    }
     void draw_toolbar(UiContext& ctx);
     void draw_table(UiContext& ctx);
     [[nodiscard]] static std::vector<NoteColumn> columns_in(const UiContext& ctx, float width);
@@ -37,11 +41,12 @@ private:
     void read_order();
 
     NoteRowsKey m_key;
-    std::vector<NoteRow> m_all;  ///< of all runs
-    std::vector<NoteRow> m_rows; ///< those that are listed, as they are sorted
-    std::string m_words;         ///< that a note must have
+    std::vector<NoteRow> m_all;                           ///< of all runs
+    std::vector<NoteRow> m_rows;                          ///< those that are listed, as they are sorted
+    std::set<std::pair<const RunNotes*, int64_t>> m_here; ///< owner and id of notes that the shown run shows
+    std::string m_words;                                  ///< that a note must have
     bool m_shown_run_alone = false, m_stale = true;
-    std::optional<RunKey> m_looked;
+    std::shared_ptr<const Recording> m_looked;
     NoteColumn m_column = NoteColumn::run;
     bool m_descending = false, m_ordered = false; ///< a person chose a column
 };
@@ -60,13 +65,14 @@ void NotesPanel::update(const UiContext& ctx) {
         m_all = note_rows(ctx.runs);
         m_stale = true;
     }
-    if (std::exchange(m_looked, ctx.runs.looked_at()) != ctx.runs.looked_at()) m_stale = true;
+    if (std::exchange(m_looked, ctx.recording) != ctx.recording) m_stale = true;
     if (!std::exchange(m_stale, false)) return;
+    m_here.clear();
+    for (const RunNotes::Seen& seen : ctx.recording->notes()->seen())
+        m_here.emplace(seen.owner ? seen.owner.get() : ctx.recording->notes().get(), seen.note.id);
     m_rows.clear();
     for (const NoteRow& row : m_all)
-        if (note_has(row, m_words) &&
-            (!m_shown_run_alone || (ctx.recording && shows_note(*ctx.recording, row))))
-            m_rows.push_back(row);
+        if (note_has(row, m_words) && (!m_shown_run_alone || is_here(row))) m_rows.push_back(row);
     if (m_ordered) sort_notes(m_rows, m_column, m_descending);
 }
 
@@ -176,7 +182,7 @@ void NotesPanel::draw_row(UiContext& ctx, const std::vector<NoteColumn>& columns
     ImGui::TableNextColumn();
     ImGui::PushID(static_cast<int>(index));
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    const bool shown = ctx.selection.step == note.first_step && shows_note(*ctx.recording, row);
+    const bool shown = ctx.selection.step == note.first_step && is_here(row);
     // What is drawn over the row stands at the same place whether it is selected or not.
     if (ImGui::Selectable("##row", shown,
                           ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick)) {
@@ -187,7 +193,7 @@ void NotesPanel::draw_row(UiContext& ctx, const std::vector<NoteColumn>& columns
         }
     }
     if (ImGui::IsItemHovered()) {
-        if (shows_note(*ctx.recording, row)) ctx.next_hovered_step = std::min(note.first_step, ctx.steps);
+        if (is_here(row)) ctx.next_hovered_step = std::min(note.first_step, ctx.steps);
         ImGui::SetTooltip("%s\n%s, %s", note.text.empty() ? "bookmark" : note.text.c_str(),
                           row.run_name.c_str(), note_place(note).c_str());
     }

@@ -6,6 +6,7 @@
 #include "engine/base/json_text.h"
 #include "engine/record/export/export.h"
 #include "engine/text/digest.h"
+#include "ui/base/markup.h"
 #include "ui/figure/figure_file.h"
 #include "ui/report/run_data.h"
 #include "ui/scene/runs/run_set.h"
@@ -25,30 +26,6 @@ namespace {
 
 /// The page's script, in the order in which its parts need each other.
 constexpr std::array scripts = {"read.js", "step.js", "text.js", "lanes.js", "plots.js", "page.js"};
-
-/// Text between tags, and in an attribute.
-std::string escaped(std::string_view text) {
-    std::string html;
-    for (const char c : text) {
-        switch (c) {
-        case '&':
-            html += "&amp;";
-            break;
-        case '<':
-            html += "&lt;";
-            break;
-        case '>':
-            html += "&gt;";
-            break;
-        case '"':
-            html += "&quot;";
-            break;
-        default:
-            html += c;
-        }
-    }
-    return html;
-}
 
 /// JSON inside of a script element. An HTML parser looks for the element's end, and for comments, whatever stands between quotes; without
 /// '<' it finds neither.
@@ -95,8 +72,9 @@ std::string plain_text(const Report& report) {
     std::string html = "<p>This page draws itself with a script of its own, which is switched off here.</p>";
     for (const ReportRun& run : report.runs)
         html += fmt::format("<h2>{}</h2><p>Prompt</p><pre>{}</pre><p>Text</p><pre>{}</pre>",
-                            escaped(run.recording->info().id), escaped(run.recording->info().config.prompt),
-                            escaped(generated_text(*run.recording)));
+                            escaped_markup(run.recording->info().id),
+                            escaped_markup(run.recording->info().config.prompt),
+                            escaped_markup(generated_text(*run.recording)));
     return html;
 }
 
@@ -147,8 +125,8 @@ std::string report_html(const Report& report, const std::filesystem::path& asset
     digest.add(script);
     return filled(read_file(folder / "page.html", 1 << 20),
                   {{"nonce", digest.hex()},
-                   {"version", escaped(report.version)},
-                   {"title", escaped(title)},
+                   {"version", escaped_markup(report.version)},
+                   {"title", escaped_markup(title)},
                    {"style", colours.css() + read_file(folder / "page.css", 1 << 20)},
                    {"plain", plain_text(report)},
                    {"data", data},

@@ -77,9 +77,13 @@ void SessionWorker::Impl::update_speed() {
     if (ms > 0) now.tokens_per_second = 1000.0 * static_cast<double>(last - first) / ms;
 }
 
-void SessionWorker::Impl::check(const ExactnessOptions& options) {
+void SessionWorker::Impl::hold() {
     running = false;
     if (now.state == EngineState::running) now.state = EngineState::paused;
+}
+
+void SessionWorker::Impl::check(const ExactnessOptions& options) {
+    hold();
     const auto done = [this] {
         spent_stop = newest_stop.load(); // a Stop that came meanwhile meant the check
         now.checking = false;
@@ -110,8 +114,7 @@ void SessionWorker::Impl::measure_scopes(const command::ComputeScope& asked) {
     if (!config.student_cache.is_full() || !config.teacher_cache.is_full())
         throw Error("measuring where refreshes pay", "with a cache policy",
                     "it is about caches that keep everything", "take a run without one");
-    running = false;
-    if (now.state == EngineState::running) now.state = EngineState::paused;
+    hold();
     ScopeMapRequest request;
     request.prompt_ids = recording.info().prompt_ids;
     request.tokens = recording.token_ids();
@@ -174,8 +177,7 @@ void SessionWorker::Impl::begin_landscape(const command::ComputeLandscape& asked
     if (!goes_on) known = nullptr;
     auto begun =
         std::make_unique<LandscapeComputation>(pair, std::move(request), run->execution(), known, available);
-    running = false;
-    if (now.state == EngineState::running) now.state = EngineState::paused;
+    hold();
     landscape = std::move(begun);
     landscape_began = landscape_stored = Clock::now();
     landscape_rows_stored = 0;
@@ -278,8 +280,7 @@ void SessionWorker::Impl::handle(const Command& command) {
                 branch(c);
                 if (c.goes_on) go(0);
             } else if constexpr (std::is_same_v<C, command::Pause>) {
-                running = false;
-                if (now.state == EngineState::running) now.state = EngineState::paused;
+                hold();
             } else if constexpr (std::is_same_v<C, command::Resume>) {
                 go(0);
             } else if constexpr (std::is_same_v<C, command::Step>) {

@@ -71,6 +71,7 @@ struct SessionWorker::Impl {
     [[nodiscard]] bool goes_on() const { return newest_stop.load() <= handling && !closing.load(); }
     void note_stop(uint64_t ticket);
     void make_step();
+    void hold(); ///< no further step by itself
     void measure_scopes(const command::ComputeScope& asked);
     void begin_landscape(const command::ComputeLandscape& asked);
     void step_landscape();

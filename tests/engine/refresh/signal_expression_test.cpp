@@ -304,7 +304,7 @@ TEST_CASE("a policy brings an expression along as a signal, from JSON or from a 
     REQUIRE(policy.signals.size() == 1);
     CHECK(policy.triggers.at(0).published);
     CHECK(policy.signals[0].reach() == 3);
-    CHECK(policy.signals[0].reads() == std::vector<std::string>{"entropy_bits"});
+    CHECK(policy.signals[0].reads() == std::vector<std::string_view>{"entropy_bits"});
     CHECK(policy_from_json(policy_to_json(policy), "again") == policy);
     CHECK(published_form(policy.signals[0], 0).description.find("entropy_bits - mean(entropy_bits, 4)") !=
           std::string::npos);

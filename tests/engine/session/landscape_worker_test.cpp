@@ -24,21 +24,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 RunConfig small(int32_t max_tokens) {
-    RunConfig config;
-    config.teacher_dir = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
-    config.student_dir = RL_SOURCE_DIR "/assets/models/llama-tales-student";
-    config.prompt = "Write a chronicle of 3 companies.";
-    config.max_tokens = max_tokens;
-    config.policy = preset_policy("entropy");
-    config.capture.attention = false;
-    config.threads = 2;
-    return config;
-}
-
-void run_to_end(SessionWorker& worker, Watcher& watch, const RunConfig& config) {
-    const uint64_t ticket = worker.send(command::StartRun{config});
-    watch.until(
-        [&](const EngineStatus& s) { return s.answered >= ticket && s.state == EngineState::finished; });
+    return bundled_run("entropy", max_tokens);
 }
 
 std::shared_ptr<const EngineStatus> compute(SessionWorker& worker, Watcher& watch,
@@ -154,7 +140,7 @@ TEST_CASE("a landscape that cannot be made is refused in a line, and the run sta
     SessionWorker worker({}, [&](const std::string&) -> std::optional<int64_t> { return available.load(); });
     Watcher watch(worker);
     uint64_t ticket = worker.send(command::ComputeLandscape{});
-    auto status = watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
+    auto status = watch.answered(ticket);
     CHECK_THAT(status->error, ContainsSubstring("there is no run yet"));
 
     run_to_end(worker, watch, small(12));
@@ -180,7 +166,7 @@ TEST_CASE("a landscape that cannot be made is refused in a line, and the run sta
     alone.policy = RefreshPolicy{};
     run_to_end(worker, watch, alone);
     ticket = worker.send(command::ComputeLandscape{});
-    status = watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
+    status = watch.answered(ticket);
     CHECK_THAT(status->error, ContainsSubstring("it takes a teacher and a student"));
 }
 
@@ -241,7 +227,7 @@ TEST_CASE("a run that reads the text again with the best schedule loses what its
     RunConfig bad = small(10);
     bad.given_ids = {1, 1'000'000};
     const uint64_t ticket = worker.send(command::StartRun{bad});
-    const auto status = watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
+    const auto status = watch.answered(ticket);
     CHECK_THAT(status->error, ContainsSubstring("token id 1000000 is outside the vocabulary"));
 }
 

@@ -42,7 +42,7 @@ RunConfig bundled(int32_t max_tokens) {
 /// Sends, and waits for its answer.
 std::shared_ptr<const EngineStatus> answered(SessionWorker& worker, Watcher& watch, Command command) {
     const uint64_t ticket = worker.send(std::move(command));
-    return watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
+    return watch.answered(ticket);
 }
 
 void steps(SessionWorker& worker, Watcher& watch, int32_t count) {

@@ -20,26 +20,9 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 RunConfig small(int32_t max_tokens) {
-    RunConfig config;
-    config.teacher_dir = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
-    config.student_dir = RL_SOURCE_DIR "/assets/models/llama-tales-student";
-    config.prompt = "Write a chronicle of 3 companies.";
-    config.max_tokens = max_tokens;
-    config.policy = preset_policy("periodic");
+    RunConfig config = bundled_run("periodic", max_tokens);
     config.policy.triggers[0].threshold = 12;
-    config.capture.attention = false;
-    config.threads = 2;
     return config;
-}
-
-void run_to_end(SessionWorker& worker, Watcher& watch, const RunConfig& config) {
-    const uint64_t ticket = worker.send(command::StartRun{config});
-    watch.until(
-        [&](const EngineStatus& s) { return s.answered >= ticket && s.state == EngineState::finished; });
-}
-
-std::shared_ptr<const EngineStatus> answered(Watcher& watch, uint64_t ticket) {
-    return watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
 }
 
 } // namespace
@@ -49,8 +32,8 @@ TEST_CASE("a scope map comes up in the status whole, and is the one that compute
     SessionWorker worker;
     Watcher watch(worker);
     run_to_end(worker, watch, small(40));
-    const auto status = answered(
-        watch, worker.send(command::ComputeScope{.every = 0, .horizon = 6, .blocks = 2, .keep = 0.5}));
+    const auto status = watch.answered(
+        worker.send(command::ComputeScope{.every = 0, .horizon = 6, .blocks = 2, .keep = 0.5}));
     REQUIRE(status->scope);
     CHECK(status->scope->run_id == worker.recording()->info().id);
     CHECK_FALSE(status->scope->computing);
@@ -83,13 +66,13 @@ TEST_CASE("Stop ends the measuring of scopes and no run; a map that was there st
     SessionWorker worker;
     Watcher watch(worker);
     run_to_end(worker, watch, small(60));
-    const auto first = answered(
-        watch, worker.send(command::ComputeScope{.every = 20, .horizon = 4, .blocks = 1, .keep = 0}));
+    const auto first =
+        watch.answered(worker.send(command::ComputeScope{.every = 20, .horizon = 4, .blocks = 1, .keep = 0}));
     REQUIRE(first->scope->map);
     const uint64_t ticket = worker.send(command::ComputeScope{.every = 1, .horizon = 16, .keep = 1});
     watch.until([&](const EngineStatus& s) { return s.scope->computing && s.scope->rows_done > 0; });
     worker.send(command::Stop{});
-    const auto ended = answered(watch, ticket);
+    const auto ended = watch.answered(ticket);
     CHECK_FALSE(ended->scope->computing);
     CHECK(ended->scope->map == first->scope->map);
     CHECK(ended->state == EngineState::finished);
@@ -99,16 +82,16 @@ TEST_CASE("Stop ends the measuring of scopes and no run; a map that was there st
 TEST_CASE("scopes that cannot be measured are refused in one line", "[session][worker][bad-input]") {
     SessionWorker worker;
     Watcher watch(worker);
-    auto status = answered(watch, worker.send(command::ComputeScope{}));
+    auto status = watch.answered(worker.send(command::ComputeScope{}));
     CHECK_THAT(status->error, ContainsSubstring("no run yet"));
     run_to_end(worker, watch, small(10));
-    status = answered(watch, worker.send(command::ComputeScope{.every = 4, .horizon = 100}));
+    status = watch.answered(worker.send(command::ComputeScope{.every = 4, .horizon = 100}));
     CHECK_THAT(status->error, ContainsSubstring("no refresh has 100 tokens behind it"));
     CHECK((status->scope == nullptr || !status->scope->computing));
     RunConfig evicts = small(10);
     evicts.student_cache = cache_policy_defaults("streaming_llm", "this test");
     run_to_end(worker, watch, evicts);
-    status = answered(watch, worker.send(command::ComputeScope{.every = 4, .horizon = 2}));
+    status = watch.answered(worker.send(command::ComputeScope{.every = 4, .horizon = 2}));
     CHECK_THAT(status->error, ContainsSubstring("caches that keep everything"));
 }
 

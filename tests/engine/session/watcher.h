@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 namespace refreshlab::test {
 
@@ -44,6 +45,11 @@ public:
         return until([state](const EngineStatus& s) { return s.state == state; });
     }
 
+    /// The command was carried out, or refused.
+    std::shared_ptr<const EngineStatus> answered(uint64_t ticket) {
+        return until([ticket](const EngineStatus& s) { return s.answered >= ticket; });
+    }
+
 private:
     SessionWorker& m_worker;
     std::mutex m_mutex;
@@ -51,5 +57,24 @@ private:
     uint64_t m_news = 0;
     std::function<void(const EngineStatus&)> m_hook;
 };
+
+/// The bundled pair on a short prompt, in two threads.
+inline RunConfig bundled_run(std::string_view policy, int32_t max_tokens) {
+    RunConfig config;
+    config.teacher_dir = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
+    config.student_dir = RL_SOURCE_DIR "/assets/models/llama-tales-student";
+    config.prompt = "Write a chronicle of 3 companies.";
+    config.max_tokens = max_tokens;
+    config.policy = preset_policy(policy);
+    config.capture.attention = false;
+    config.threads = 2;
+    return config;
+}
+
+inline void run_to_end(SessionWorker& worker, Watcher& watch, const RunConfig& config) {
+    const uint64_t ticket = worker.send(command::StartRun{config});
+    watch.until(
+        [&](const EngineStatus& s) { return s.answered >= ticket && s.state == EngineState::finished; });
+}
 
 } // namespace refreshlab::test

@@ -94,6 +94,7 @@ std::vector<ThresholdLine> SignalPlot::threshold_lines_here(const UiContext& ctx
 void SignalPlot::forget_run() {
     m_strip.clear();
     m_differences.clear();
+    m_rejected = {};
     m_auto_y = true;
     m_box_from.reset();
     m_pressed = false;

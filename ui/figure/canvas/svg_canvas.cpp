@@ -1,6 +1,7 @@
 #include "ui/figure/canvas/svg_canvas.h"
 
 #include "engine/text/utf8.h"
+#include "ui/base/markup.h"
 #include "ui/figure/canvas/font_subset.h"
 #include "ui/figure/canvas/pixels.h"
 
@@ -33,31 +34,16 @@ std::string paint(const char* name, Colour colour) {
     return text;
 }
 
-/// Characters that XML 1.0 allows, its own five marks escaped.
+/// Characters that XML 1.0 allows, its own marks escaped.
 std::string escaped(std::string_view utf8) {
     std::string text;
     for (const char c : utf8) {
-        switch (c) {
-        case '&':
-            text += "&amp;";
-            break;
-        case '<':
-            text += "&lt;";
-            break;
-        case '>':
-            text += "&gt;";
-            break;
-        case '"':
-            text += "&quot;";
-            break;
-        default:
-            if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t')
-                text += c;
-            else
-                text += "\xEF\xBF\xBD";
-        }
+        if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t')
+            text += c;
+        else
+            text += "\xEF\xBF\xBD";
     }
-    return text;
+    return escaped_markup(text);
 }
 
 std::string box(const FigureRect& r) {

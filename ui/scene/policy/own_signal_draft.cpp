@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace refreshlab::ui {
 
@@ -34,7 +37,7 @@ RefreshPolicy with_own_signal(RefreshPolicy policy, const OwnSignalDraft& draft)
         trigger->comparison = draft.above ? Comparison::above : Comparison::below;
         trigger->threshold = draft.threshold;
         trigger->enabled = true;
-        if (policy.name == "none") policy.name = "custom"; // it refreshes now
+        no_longer_none(policy);
     }
     check_policy(policy, what);
     return policy;
@@ -43,8 +46,11 @@ RefreshPolicy with_own_signal(RefreshPolicy policy, const OwnSignalDraft& draft)
 std::optional<OwnSignalValues> values_on(const Recording& run, int64_t steps, const OwnSignal& signal,
                                          const OwnSignalDraft& draft) {
     if (steps * (signal.reach() + 1) > most_work) return std::nullopt;
+    std::vector<std::pair<std::string_view, std::optional<size_t>>> ids; // looked for once, not at every step
+    for (const std::string_view name : signal.reads())
+        ids.emplace_back(name, run.signal_id(name));
     const auto read = [&](std::string_view name, int64_t step) {
-        const auto id = run.signal_id(name);
+        const auto id = std::ranges::find(ids, name, [](const auto& known) { return known.first; })->second;
         return id ? run.signal(step, *id) : absent();
     };
     OwnSignalValues values;

@@ -28,7 +28,7 @@ struct OwnSignalValues {
     int64_t over = 0;  ///< of these beyond the threshold
     double lowest = 0, highest = 0;
 };
-/// Nothing: it has no value there, or so many steps would cost more than a frame's part.
+/// Nothing: it has no value there, or so many steps would take too long.
 /// \param steps  of the recording that are looked at
 [[nodiscard]] std::optional<OwnSignalValues> values_on(const Recording& run, int64_t steps,
                                                        const OwnSignal& signal, const OwnSignalDraft& draft);

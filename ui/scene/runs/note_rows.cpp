@@ -51,8 +51,10 @@ std::vector<NoteRow> note_rows(const RunSet& runs) {
 
 NoteRowsKey note_rows_key(const RunSet& runs) {
     NoteRowsKey key;
-    for (const RunNode& run : runs.tree().runs())
-        key.emplace_back(run.key, runs.recording(run.key)->notes()->seen_revision(), run.name);
+    for (const RunNode& run : runs.tree().runs()) {
+        const auto& notes = runs.find(run.key)->recording->notes();
+        key.emplace_back(run.key, notes, notes->seen_revision(), run.name);
+    }
     return key;
 }
 

@@ -26,8 +26,8 @@ inline constexpr size_t num_note_columns = 4;
 
 /// Every note of every run of the window, once: by run in the order of the tree, then by step.
 [[nodiscard]] std::vector<NoteRow> note_rows(const RunSet& runs);
-/// Differs whenever note_rows() may: each run with its notes' revision and its name.
-using NoteRowsKey = std::vector<std::tuple<RunKey, uint64_t, std::string>>;
+/// Differs whenever note_rows() may: each run with its notes, their revision, and its name.
+using NoteRowsKey = std::vector<std::tuple<RunKey, std::shared_ptr<const RunNotes>, uint64_t, std::string>>;
 [[nodiscard]] NoteRowsKey note_rows_key(const RunSet& runs);
 /// Stable: equal ones stay in their order.
 void sort_notes(std::vector<NoteRow>& rows, NoteColumn column, bool descending);
