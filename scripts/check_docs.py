@@ -29,7 +29,13 @@ for page in pages:
             faults.append(f"{name}: there is no {path}")
 
 index = root / "docs/README.md"
-linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#\s]+)\)", index.read_text(encoding="utf-8"))}
+linked, to_read = set(), [index]
+while to_read:
+    page = to_read.pop()
+    led = {(page.parent / target).resolve() for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))}
+    # A folder's own README lists the pages of that folder.
+    to_read += [target for target in led - linked if target.name == "README.md" and target.is_relative_to(root / "docs")]
+    linked |= led
 for page in pages:
     if page.is_relative_to(root / "docs") and page != index and page.resolve() not in linked:
         faults.append(f"docs/README.md does not lead to {page.relative_to(root)}")

@@ -163,7 +163,9 @@ std::string SvgCanvas::finish(const std::string& title, const std::string& metad
             faces += fmt::format(
                 "@font-face{{font-family:'{}';src:url(data:font/ttf;base64,{}) format('truetype')}}\n",
                 embedded, base64(font));
-        classes += fmt::format(".{}{{font-family:'{}', {};font-weight:{};white-space:pre}}\n", names[i],
+        // Browsers round the widths of small letters to pixels unless they are asked not to: the words would
+        // be wider than what was measured, and run out of the figure.
+        classes += fmt::format(".{}{{text-rendering:geometricPrecision;font-family:'{}', {};font-weight:{};white-space:pre}}\n", names[i],
                                embedded, FigureFonts::families(style), i == 1 ? 500 : 400);
     }
     return fmt::format(
