@@ -55,7 +55,8 @@ struct TourSetUp {
     std::string prompt; ///< empty: the present one
     std::string teacher = {},
                 student =
-                    {}; ///< folders; empty: the bundled pair. "derive:SPEC" is a student made of the teacher
+                    {}; ///< paths, or names of published models; empty: the bundled pair. "derive:SPEC":
+                        ///< a student made of the teacher
     std::optional<RefreshPolicy> policy = {};
     std::vector<std::pair<std::string, std::string>> set = {}; ///< parameters, by key
     std::optional<CachePolicyConfig> student_cache = {},

@@ -1,10 +1,13 @@
 #include "ui/tour/facts.h"
 
 #include "engine/control/parameters.h"
+#include "engine/fetch/published_models.h"
 #include "engine/signals/nearest_name.h"
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
 #include "ui/panels/panel.h"
+#include "ui/scene/landscape/objective_words.h"
+#include "ui/scene/landscape/staircases.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/scene/text/step_marks.h"
 
@@ -50,6 +53,35 @@ Value verdicts(const ShellState& state, std::optional<RunKey> key, int64_t Verdi
     const VerdictCount count = count_verdicts(*recording, recording->steps(), *id);
     if (count.yes + count.no == 0 && recording->info().config.task.kind.empty()) return std::nullopt;
     return number(static_cast<double>(count.*which));
+}
+
+/// The shown landscape, judged as its panel judges it.
+struct JudgedLandscape {
+    const Landscape* landscape = nullptr;
+    Objective objective = Objective::loss;
+    explicit operator bool() const { return landscape != nullptr; }
+    /// A loss as the panel's table says it, with its unit.
+    [[nodiscard]] Value told(double loss, size_t refreshes) const {
+        const double told = told_value(objective, teacher_value(*landscape, objective), loss,
+                                       landscape->num_tokens(), static_cast<int64_t>(refreshes));
+        return fmt::format("{} {}", told_number(objective, told), told_unit(objective));
+    }
+};
+
+JudgedLandscape judged(const ShellState& state) {
+    const UiContext& ctx = state.ctx;
+    if (!ctx.landscape) return {};
+    return {
+        ctx.landscape.get(),
+        shown_objective(ctx.views.landscape, ctx.usual_objective, ctx.landscape->info().values).objective};
+}
+
+Value told_policy(const ShellState& state) {
+    const JudgedLandscape judged = ui::judged(state);
+    if (!judged) return std::nullopt;
+    const ShownStairs shown =
+        stairs_of_policy(*judged.landscape, state.ctx.drafts.policy(), {}, judged.objective);
+    return shown.there() ? judged.told(shown.stairs.loss, shown.stairs.refreshes.size()) : std::nullopt;
 }
 
 struct Fact {
@@ -144,6 +176,26 @@ constexpr Fact facts[] = {
      [](const ShellState& s) -> Value { return s.ctx.drafts.next_cache(CacheOwner::student).policy; }},
     {"landscape", "1: the run's landscape is there.",
      [](const ShellState& s) { return number(s.ctx.landscape ? 1 : 0); }},
+    {"landscape.complete", "1: all of its rows are there.",
+     [](const ShellState& s) { return number(s.ctx.landscape && s.ctx.landscape->complete() ? 1 : 0); }},
+    {"landscape.count", "Refreshes of the best schedule that Landscape shows.",
+     [](const ShellState& s) {
+         return s.ctx.best_schedule ? number(static_cast<double>(s.ctx.best_schedule->steps.size()))
+                                    : std::nullopt;
+     }},
+    {"landscape.none", "What the text loses without a refresh, as Landscape judges it: \"0.412 nats of KL\".",
+     [](const ShellState& s) -> Value {
+         const JudgedLandscape judged = ui::judged(s);
+         return judged ? judged.told(value_without_refresh(*judged.landscape, judged.objective), 0)
+                       : std::nullopt;
+     }},
+    {"landscape.policy", "The same with the refreshes of the policy.", told_policy},
+    {"landscape.best", "The same with as many in the best places.",
+     [](const ShellState& s) -> Value {
+         const JudgedLandscape judged = ui::judged(s);
+         if (!judged || !s.ctx.best_schedule) return std::nullopt;
+         return judged.told(s.ctx.best_schedule->loss, s.ctx.best_schedule->steps.size());
+     }},
     {"dialog", "Title of the open dialog; empty: none.",
      [](const ShellState& s) -> Value { return std::string(s.dialog_title()); }},
 };
@@ -182,6 +234,11 @@ constexpr Family families[] = {
      },
      [](const ShellState& s, std::string_view title) {
          return number(std::ranges::find(s.drawn_panels, title) != s.drawn_panels.end() ? 1 : 0);
+     }},
+    {"fetched:", "1: a published model is on this machine: \"fetched:smollm2-135m\".",
+     [](std::string_view name) { return find_published_model(name) != nullptr; },
+     [](const ShellState& s, std::string_view name) {
+         return number(is_fetched(*find_published_model(name), models_folder(s.ctx.host.assets())) ? 1 : 0);
      }},
     {"done:", "How often an action was carried out: \"done:run.refresh_now\".",
      [](std::string_view) { return true; },

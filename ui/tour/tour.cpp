@@ -2,6 +2,7 @@
 
 #include "engine/base/model_path.h"
 #include "engine/control/parameters.h"
+#include "engine/fetch/published_models.h"
 #include "engine/tasks/prompt_file.h"
 #include "ui/context/branch.h"
 #include "ui/draw/widgets.h"
@@ -28,6 +29,12 @@ std::optional<PixelBox> dialog_box(const ShellState& state) {
     const ImGuiWindow* const window = title.empty() ? nullptr : ImGui::FindWindowByName(title.c_str());
     if (window == nullptr || !window->WasActive) return std::nullopt;
     return PixelBox{window->Pos.x, window->Pos.y, window->Size.x, window->Size.y};
+}
+
+/// A published model's file by its name; else a path, or "derive:SPEC".
+std::string model_named(const Host& host, const std::string& name) {
+    const PublishedModel* const model = find_published_model(name);
+    return model != nullptr ? (models_folder(host.assets()) / model->file).string() : name;
 }
 
 } // namespace
@@ -127,8 +134,8 @@ void Tour::start_run(const TourSetUp& wanted) {
     run.device = present.device;
     run.threads = present.threads;
     run.kernels = present.kernels;
-    run.teacher_dir = wanted.teacher.empty() ? bundled.teacher : wanted.teacher;
-    run.student_dir = wanted.student.empty() ? bundled.student : wanted.student;
+    run.teacher_dir = wanted.teacher.empty() ? bundled.teacher : model_named(ctx.host, wanted.teacher);
+    run.student_dir = wanted.student.empty() ? bundled.student : model_named(ctx.host, wanted.student);
     run.prompt = wanted.prompt.empty() ? present.prompt : wanted.prompt;
     if (const auto task = find_task(run.prompt, ctx.host.assets() / "prompts")) run.task = *task;
     run.policy = wanted.policy ? *wanted.policy : preset_policy("none");

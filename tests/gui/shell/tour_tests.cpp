@@ -1,4 +1,5 @@
 // Every bundled chapter of the tour is played with the mouse, by the moves that stand in it.
+#include "engine/fetch/published_models.h"
 #include "tests/gui/robot.h"
 #include "ui/tour/bubble_place.h"
 #include "ui/tour/tour.h"
@@ -6,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -103,11 +105,26 @@ void take_picture(Robot& r, const std::string& id, size_t step) {
     r.frames(3);
 }
 
+/// The published model that the chapter runs on and this machine does not have; empty: none.
+std::string missing_model(Robot& r, const ui::Chapter& chapter) {
+    const auto folder = models_folder(r.window().assets());
+    for (const ui::TourStep& step : chapter.steps) {
+        if (!step.set_up) continue;
+        const PublishedModel* model = find_published_model(step.set_up->teacher);
+        if (model != nullptr && !is_fetched(*model, folder)) return model->name;
+    }
+    return {};
+}
+
 /// Plays the chapter from its beginning to its end. Every step waits: before its moves it is not done.
 void play(Robot& r, const std::string& id) {
     ui::Tour& tour = r.window().shell().tour();
     const auto file = r.window().assets() / "tour" / (id + ".json");
     const ui::Chapter chapter = ui::read_chapter(file);
+    if (const std::string missing = missing_model(r, chapter); !missing.empty()) {
+        std::puts(fmt::format("skipped: {} is not fetched", missing).c_str());
+        return;
+    }
     const ui::Views before = r.ctx().views;
     const auto run_before = r.recording();
     r.act("help.tour");
@@ -118,18 +135,21 @@ void play(Robot& r, const std::string& id) {
     for (size_t step = 0; step < chapter.steps.size(); ++step) {
         const ui::TourStep& now = chapter.steps[step];
         const bool asks =
-            r.until([&] { return tour.active() && tour.step() == step && !tour.preparing(); }, 900);
+            r.until([&] { return tour.active() && tour.step() >= step && !tour.preparing(); }, 3000);
+        // What needs no doing any more is passed over without a word.
+        if (now.until && now.then.empty() && tour.step() > step) continue;
         if (!asks)
             IM_ERRORF("step %d does not begin: the tour stands at %d, \"%s\"", static_cast<int>(step) + 1,
                       static_cast<int>(tour.step()) + 1, tour.words().c_str());
         GUI_CHECK(asks);
         r.frames(10);
-        GUI_CHECK(tour.step() == step && !tour.told());
+        // A landscape of this very text may be there already, from a time before.
+        GUI_CHECK(tour.step() == step && (!tour.told() || r.ctx().landscape));
         check_bubble(r);
         if (!tour.anchor())
             IM_ERRORF("step %d: nothing is drawn of what it speaks of", static_cast<int>(step) + 1);
         GUI_CHECK(!r.te->IsError());
-        if (now.until) {
+        if (now.until && !tour.told()) {
             for (const ui::TourMove& move : now.moves)
                 make(r, move);
             const bool done =
@@ -168,8 +188,9 @@ void begin(Robot& r) {
     r.start(r.config(120), 25);
 }
 
-constexpr const char* chapters[] = {"1-find-the-drift", "2-tune-the-gate", "3-prove-it-with-a-branch",
-                                    "4-what-stays-in-the-cache", "5-print-it"};
+constexpr const char* chapters[] = {"1-find-the-drift",          "2-tune-the-gate",
+                                    "3-prove-it-with-a-branch",  "4-a-real-model",
+                                    "5-what-stays-in-the-cache", "6-print-it"};
 
 template <int chapter>
 void play_bundled(Robot& r) {
@@ -292,16 +313,18 @@ std::vector<Case> tour_cases() {
         {"tour", "TO1 Find the drift is played to its end", play_bundled<0>},
         {"tour", "TO1 Tune the gate is played to its end", play_bundled<1>},
         {"tour", "TO1 Prove it with a branch is played to its end", play_bundled<2>},
-        {"tour", "TO1 What stays in the cache is played to its end", play_bundled<3>},
-        {"tour", "TO1 Print it is played to its end", play_bundled<4>},
+        {"tour", "TO1 A real model is played to its end", play_bundled<3>},
+        {"tour", "TO1 What stays in the cache is played to its end", play_bundled<4>},
+        {"tour", "TO1 Print it is played to its end", play_bundled<5>},
         {"tour", "TO1 Find the drift is played in light, at twice the size, in a small window",
          play_large<0>},
         {"tour", "TO1 Tune the gate is played in light, at twice the size, in a small window", play_large<1>},
         {"tour", "TO1 Prove it with a branch is played in light, at twice the size, in a small window",
          play_large<2>},
         {"tour", "TO1 What stays in the cache is played in light, at twice the size, in a small window",
-         play_large<3>},
-        {"tour", "TO1 Print it is played in light, at twice the size, in a small window", play_large<4>},
+         play_large<4>},
+        {"tour", "TO1 A real model is played in light, at twice the size, in a small window", play_large<3>},
+        {"tour", "TO1 Print it is played in light, at twice the size, in a small window", play_large<5>},
         {"tour", "TO1 a chapter that does not fit the program is a line", a_chapter_that_does_not_fit},
         {"tour", "TO1 a chapter is left, and gone on with where it was", left_and_gone_on_with},
         {"tour", "TO1 the person's own arrangement outlives a chapter", own_arrangement_is_kept},

@@ -165,8 +165,9 @@ std::string SvgCanvas::finish(const std::string& title, const std::string& metad
                 embedded, base64(font));
         // Browsers round the widths of small letters to pixels unless they are asked not to: the words would
         // be wider than what was measured, and run out of the figure.
-        classes += fmt::format(".{}{{text-rendering:geometricPrecision;font-family:'{}', {};font-weight:{};white-space:pre}}\n", names[i],
-                               embedded, FigureFonts::families(style), i == 1 ? 500 : 400);
+        classes += fmt::format(
+            ".{}{{text-rendering:geometricPrecision;font-family:'{}', {};font-weight:{};white-space:pre}}\n",
+            names[i], embedded, FigureFonts::families(style), i == 1 ? 500 : 400);
     }
     return fmt::format(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

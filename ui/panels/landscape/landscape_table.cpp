@@ -128,6 +128,8 @@ void LandscapePanel::draw_run_buttons(UiContext& ctx) {
                                  ? fmt::format("Run the best {}###run best", ctx.best_schedule->steps.size())
                                  : std::string("Run the best###run best");
     if (accent_button(ctx, best.c_str(), 0)) ctx.run_action("landscape.run_best");
+    const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+    ctx.landmarks.set("landscape/run_best", {low.x, low.y, size.x, size.y});
     ImGui::EndDisabled();
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
         ImGui::SetTooltip("%s", ctx.best_schedule

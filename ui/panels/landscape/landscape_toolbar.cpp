@@ -71,6 +71,8 @@ void LandscapePanel::draw_empty(UiContext& ctx, float em) {
     const std::string why = why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, of_engine);
     ImGui::BeginDisabled(!why.empty());
     if (accent_button(ctx, "Compute the landscape", 0)) ctx.run_action("landscape.compute");
+    const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+    ctx.landmarks.set("landscape/compute", {low.x, low.y, size.x, size.y});
     ImGui::EndDisabled();
     if (!why.empty()) {
         muted_text(ctx, why);
