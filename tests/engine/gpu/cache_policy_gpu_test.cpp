@@ -4,6 +4,7 @@
 #include "engine/policies/cache_method.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/driver/replay.h"
+#include "engine/session/pair/run_text.h"
 #include "kernels/shared/attention_bins.h"
 #include "kernels/simt/harness.h"
 #include "tests/engine/gpu/simt_decoder.h"
@@ -46,8 +47,10 @@ const std::vector<std::string_view> listed{"sliding_window",
 const std::vector<std::string_view> layer_by_layer{"quest",     "refreshkv",   "think", "kivi",    "mikv",
                                                    "kv_direct", "turbo_quant", "arkv",  "mpcache", "fasa"};
 
-std::shared_ptr<const ModelPair> pair_of(bool on_host_machine) {
+/// \param vocab  most of a step is the head: cases that compare no numbers with the CPU's take a smaller one
+std::shared_ptr<const ModelPair> pair_of(bool on_host_machine, int64_t vocab = TinyShape{}.vocab) {
     TinyShape shape;
+    shape.vocab = vocab;
     shape.head_dim = 16;
     shape.attention_dropout = 0.1;
     auto pair = tiny_pair(60, 61, shape, shape);
@@ -91,6 +94,15 @@ RunConfig run_of(std::string_view policy, Mode mode, int32_t tokens) {
     config.mc.samples = 2;
     config.student_cache = small(policy);
     return config;
+}
+
+/// Ids of a small vocabulary.
+constexpr int64_t small_vocab = 256;
+std::vector<int32_t> ids_of(int32_t n, int32_t first) {
+    std::vector<int32_t> ids;
+    for (int32_t i = 0; i < n; ++i)
+        ids.push_back((first + 37 * i) % static_cast<int32_t>(small_vocab));
+    return ids;
 }
 
 int64_t launches_of(const simt::Activity& activity, std::string_view kernel) {
@@ -173,18 +185,19 @@ TEST_CASE("cache policies on the device beside refreshes, attention that is reco
 }
 
 TEST_CASE("a cache policy's run on the device is rewound and replayed bit for bit", "[gpu][cache_policy]") {
-    const auto gpu = pair_of(true);
+    const auto gpu = pair_of(true, small_vocab);
     Share share("cache policies on the device, rewound and replayed");
     for (const std::string_view policy : listed) {
         if (!share.takes()) continue;
         CAPTURE(policy);
         RunConfig config = run_of(policy, Mode::overfill, 18);
-        if (!find_cache_method(policy)->given_text)
-            config.given_text.clear(); // drawn: bits decide what comes
+        config.given_text.clear(); // drawn: bits decide what comes
+        if (find_cache_method(policy)->given_text) config.given_ids = ids_of(18, 31);
         config.sampler.temperature = 0.9;
         config.mc.measure = false;
         config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 5)});
-        DecodeSession session(gpu, config);
+        const RunText text{{config.prompt, ids_of(20, 7), 0}, config.given_ids};
+        DecodeSession session(gpu, config, {}, &text);
         while (session.step()) {
         }
         const auto first = session.recording();
