@@ -35,7 +35,7 @@ int64_t attention_bytes(const Recording& run) {
     int64_t bytes = 0;
     for (const auto& rows : run.attention_rows())
         if (run.info().fork_step == 0 || rows->step > run.info().fork_step)
-            bytes += static_cast<int64_t>(rows->weights.size() * sizeof(uint16_t));
+            bytes += static_cast<int64_t>(rows->bytes());
     return bytes;
 }
 

@@ -614,13 +614,22 @@ void add_measuring(std::vector<ParameterEntry>& table) {
         [](auto& c) -> auto& { return c.capture.attention_megabytes; });
     megabytes.parameter.live = false;
     table.push_back(std::move(megabytes));
-    ParameterEntry bins = plain(
+    ParameterEntry bytes = plain(
         integer(
-            "capture.attention_bins", "Numbers of an attention row", "numbers",
-            "A head's row of attention is kept as so many numbers at most, sums over neighbouring keys. 0 "
-            "keeps a number for every key, which over a long context is much to bring from a GPU and to "
-            "store.",
-            0, max_attention_bins, 0, 4096),
+            "capture.attention_bytes", "Attention of a step", "bytes",
+            "The attention rows of a step take so many bytes at most, whatever the length: longer ones are "
+            "kept in bins along keys, the first, the newest and each head's strongest keys exact. 0 keeps "
+            "every key exact.",
+            0, max_attention_bytes, 0, 1'000'000),
+        [](auto& c) -> auto& { return c.capture.attention_bytes; });
+    bytes.newer = true;
+    table.push_back(std::move(bytes));
+    ParameterEntry bins = plain(
+        integer("capture.attention_bins", "Numbers of an attention row", "numbers",
+                "A head's row of attention is made as so many numbers at most, sums over neighbouring keys, "
+                "which spares a GPU whole rows over a long context; capture.attention_bytes then has no say. "
+                "0 makes a number for every key.",
+                0, max_attention_bins, 0, 4096),
         [](auto& c) -> auto& { return c.capture.attention_bins; });
     bins.newer = true;
     table.push_back(std::move(bins));

@@ -21,6 +21,7 @@ enum class Mode : uint8_t {
 };
 inline constexpr int64_t max_capture_layers = 4096;         ///< of CaptureConfig
 inline constexpr int64_t max_attention_megabytes = 1 << 20; ///< of CaptureConfig
+inline constexpr int64_t max_attention_bytes = 1 << 30;
 inline constexpr int32_t max_attention_bins = 1 << 16;
 inline constexpr size_t max_top_k = 16; ///< candidates of a step that a recording keeps at most
 
@@ -60,8 +61,10 @@ struct CaptureConfig {
     bool attention = true;             ///< keep the decoding model's attention rows
     std::vector<int32_t> layers;       ///< of attention rows; empty = all
     int64_t attention_megabytes = 256; ///< in memory and in the trace; the oldest rows go first
+    /// Most of the rows of one step; a longer row is kept in bins, its strongest keys exact (AttentionRows). 0: every key.
+    int64_t attention_bytes = 50'000;
     int32_t attention_bins =
-        0; ///< most numbers that a head's row is kept as, sums over neighbouring keys; 0: every key
+        0; ///< most numbers that a head's row is kept as, sums over neighbouring keys; 0: as attention_bytes says
     int32_t top_k = 8;              ///< candidates kept per step
     bool attention_entropy = false; ///< measure signal attention_entropy_bits at every step, trigger or not
     friend bool operator==(const CaptureConfig&, const CaptureConfig&) = default;

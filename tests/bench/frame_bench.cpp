@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,7 @@ private:
     std::vector<std::string> m_words;
 };
 
-/// A run as a session with a periodic policy, attention and MC dropout would have recorded it.
+/// A run as a session with a periodic policy, attention (as its default keeps it) and MC dropout would have recorded it.
 class Run {
 public:
     /// \param evicts  under a cache policy
@@ -185,9 +186,27 @@ private:
         rows->keys = rows->position + 1;
         for (int32_t layer = 0; layer < layers; ++layer)
             rows->layers.push_back(layer);
-        rows->weights.resize(static_cast<size_t>(layers * heads * rows->keys));
-        for (size_t i = 0; i < rows->weights.size(); ++i)
-            rows->weights[i] = static_cast<uint16_t>((i * 2654435761U) >> 19U);
+        const auto layout =
+            attention_layout(recording->info().config.capture.attention_bytes, layers, heads, rows->keys);
+        rows->edges = layout.edges;
+        rows->exact = layout.exact;
+        rows->weights.resize(rows->rows() * static_cast<size_t>(rows->stride()));
+        rows->exact_keys.resize(rows->rows() * static_cast<size_t>(rows->exact));
+        std::vector<uint16_t> whole(static_cast<size_t>(rows->keys));
+        for (size_t row = 0, i = 0; row < rows->rows(); ++row) {
+            for (uint16_t& weight : whole)
+                weight = static_cast<uint16_t>((i++ * 2654435761U) >> 19U);
+            const auto kept =
+                std::span(rows->weights)
+                    .subspan(row * static_cast<size_t>(rows->stride()), static_cast<size_t>(rows->stride()));
+            if (rows->every_key())
+                std::ranges::copy(whole, kept.begin());
+            else
+                compact_row(
+                    whole, layout, kept,
+                    std::span(rows->exact_keys)
+                        .subspan(row * static_cast<size_t>(rows->exact), static_cast<size_t>(rows->exact)));
+        }
         recording->add_attention(std::move(rows));
     }
 

@@ -40,6 +40,7 @@ public:
         heading(ctx, "Recording");
         parameter_row(ctx, "capture.attention", column, "", "Attention");
         parameter_row(ctx, "capture.layers", column, "", "Of layers");
+        parameter_row(ctx, "capture.attention_bytes", column, "", "Of a step");
         parameter_row(ctx, "capture.attention_bins", column, "", "Numbers a row");
         if (ctx.recording) {
             const Recording::AttentionBytes bytes = ctx.recording->attention_bytes();

@@ -277,8 +277,11 @@ void compare_attention(Differ& c, const Recording& a, const Recording& b) {
         c.check(where, "step", x.step, y.step)
             .check(where, "heads", x.heads, y.heads)
             .check(where, "keys", x.keys, y.keys)
-            .check(where, "keys of a number", x.bin, y.bin);
+            .check(where, "keys told apart", x.exact, y.exact);
         c.sequence(where, "layer", x.layers, y.layers);
+        c.sequence(where, "edge of a bin", x.edges, y.edges);
+        // Within a tolerance two keys of about one weight may stand in each other's place.
+        if (c.exact()) c.sequence(where, "key told apart", x.exact_keys, y.exact_keys);
         if (c.exact()) {
             c.sequence(where, "weight", x.weights, y.weights);
         } else {

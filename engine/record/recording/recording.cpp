@@ -12,8 +12,7 @@ namespace refreshlab {
 namespace {
 
 size_t bytes_of(const AttentionRows& rows) {
-    return sizeof(AttentionRows) + rows.layers.size() * sizeof(int32_t) +
-           rows.weights.size() * sizeof(uint16_t);
+    return sizeof(AttentionRows) + rows.bytes();
 }
 
 /// Begins an empty log with the events of another one up to `step`: shares them where they stand in front, as they do when
@@ -391,6 +390,22 @@ std::shared_ptr<Recording> Recording::fork_as(int64_t step, RunInfo info,
     return branch;
 }
 
+std::shared_ptr<Recording> Recording::with_signals(std::span<const PublishedSignal> added) const {
+    RunInfo info = m_info;
+    info.published_signals.insert(info.published_signals.end(), added.begin(), added.end());
+    if (info.written_signals)
+        for (const PublishedSignal& signal : added)
+            info.written_signals->push_back(signal.name);
+    auto same = std::make_shared<Recording>(std::move(info), m_tokens);
+    const auto table = same->m_table;
+    fork_into(*same, steps() + 1, all_events); // what the last boundary and a closing pass filled in as well
+    same->m_table = table;
+    same->m_notes = m_notes;
+    same->m_inherited = m_inherited;
+    if (auto end = this->end()) same->set_end(std::move(*end));
+    return same;
+}
+
 std::shared_ptr<Recording> Recording::fork_ahead() const {
     RunInfo info = m_info;
     info.parent_id = m_info.id;
@@ -406,7 +421,7 @@ void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_m
 
     // Records as they were measured, and the values that were filled in by then: so the branch knows after each boundary what
     // this recording knew there.
-    branch.m_steps.begin_with(m_steps, static_cast<size_t>(step));
+    branch.m_steps.begin_with(m_steps, static_cast<size_t>(std::min(step, steps())));
     fork_fills(branch, step, sharing);
     branch.m_layer_rows.begin_with(
         m_layer_rows, first_beyond(m_layer_rows, [&](const LayerRow& row) { return row.step > step; }));

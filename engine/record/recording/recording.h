@@ -234,6 +234,10 @@ public:
     [[nodiscard]] std::shared_ptr<Recording> fork_as(int64_t step, RunInfo info,
                                                      std::shared_ptr<const TokenTable> tokens,
                                                      const Inherited& at_most) const;
+    /// This run as it is now, with more signals in its table, which have no values yet: back_fill() gives them some. What both hold is
+    /// shared, notes as well; later steps and values of either are not seen by the other.
+    /// Throws Error{bad_input} when the signals are not usable (signal_table()).
+    [[nodiscard]] std::shared_ptr<Recording> with_signals(std::span<const PublishedSignal> added) const;
 
 private:
     static constexpr size_t steps_per_fill = 8; ///< 1 KB a chunk

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "engine/base/row_memory.h"
 #include "engine/control/run_config.h"
+#include "engine/record/recording/attention_rows.h"
 #include "engine/refresh/planner.h"
 #include "engine/signals/registry.h"
 
@@ -117,19 +117,5 @@ struct DriftMap {
     std::vector<float> k, v;         ///< relative distance, [layers * positions], layer-major
     std::vector<float> k_max, v_max; ///< largest absolute difference, same shape
 };
-
-/// Attention of one query token: probabilities before dropout.
-struct AttentionRows {
-    int64_t position = 0;        ///< of the query
-    int64_t step = 0;            ///< t; 0 or less = a prompt token
-    bool teacher = false;        ///< whose attention
-    int64_t heads = 0, keys = 0; ///< keys = position + 1
-    int64_t bin = 1; ///< keys of which a number is the sum, a power of two (kernels/shared/attention_bins.h)
-    std::vector<int32_t> layers; ///< which layers are here
-    RowVector<uint16_t> weights; ///< IEEE half, [layers, heads, numbers()]
-    [[nodiscard]] int64_t numbers() const { return (keys + bin - 1) / bin; } ///< of a head's row
-};
-[[nodiscard]] float half_to_float(uint16_t half);
-[[nodiscard]] uint16_t float_to_half(float value); ///< round to nearest even
 
 } // namespace refreshlab

@@ -3,6 +3,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/pair/run_text.h"
+#include "engine/session/parts/attention_rows.h"
 #include "engine/session/parts/refresh_boundary.h"
 #include "engine/session/parts/signal_source.h"
 #include "engine/session/parts/stopwatch.h"
@@ -99,6 +100,9 @@ struct DecodeSession::Impl {
     void put_verdicts(StepRecord* in_flight, const std::vector<Verdict>& verdicts);
     /// What y_t adds to the text, and whether a given y_t was the model's first choice.
     [[nodiscard]] std::vector<Verdict> read_task_token(int32_t token, bool top1_hit);
+    [[nodiscard]] AttentionLimits attention_limits() const {
+        return {config.capture.attention_bins, config.capture.attention_bytes};
+    }
     [[nodiscard]] McRequest mc_request(int64_t step) const;
     [[nodiscard]] bool is_end(int32_t token) const;
     [[nodiscard]] double elapsed_ms() const; ///< active time since submit: pauses between steps do not count

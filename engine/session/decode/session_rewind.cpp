@@ -161,8 +161,7 @@ void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {
                     of_teacher ? "the teacher has read up to the last probe or refresh" : "");
     }
     log_command(command::RequestAttention{position, of_teacher});
-    AttentionRowsCapture capture(model->config(), config.capture.layers, position,
-                                 config.capture.attention_bins);
+    AttentionRowsCapture capture(model->config(), config.capture.layers, position, attention_limits());
     const int32_t token = token_at(position);
     LayerHooks* const hooks[] = {&capture};
     StepInputs in;

@@ -91,8 +91,8 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     now.mc = mc_request(now.record.step);
     std::vector<LayerHooks*> hooks;
     if (config.capture.attention) {
-        now.attention = std::make_unique<AttentionRowsCapture>(
-            model, config.capture.layers, now.record.position, config.capture.attention_bins);
+        now.attention = std::make_unique<AttentionRowsCapture>(model, config.capture.layers,
+                                                               now.record.position, attention_limits());
         hooks.push_back(now.attention.get());
     }
     if (config.capture.attention_entropy || (overfill() && wants_attention(config.policy, now.record.step))) {

@@ -102,6 +102,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "capture.attention",
                             "capture.top_k",
                             "capture.attention_megabytes",
+                            "capture.attention_bytes",
                             "capture.attention_bins",
                             "capture.attention_entropy",
                             "periodic.every",
@@ -302,6 +303,7 @@ TEST_CASE("each key reaches its field", "[control]") {
                                    "capture.attention=false",
                                    "capture.top_k=5",
                                    "capture.attention_megabytes=12",
+                                   "capture.attention_bytes=4096",
                                    "capture.attention_bins=256",
                                    " entropy.threshold = 5.25 ",
                                    "entropy.every=1",
@@ -324,6 +326,7 @@ TEST_CASE("each key reaches its field", "[control]") {
     CHECK_FALSE(config.capture.attention);
     CHECK(config.capture.top_k == 5);
     CHECK(config.capture.attention_megabytes == 12);
+    CHECK(config.capture.attention_bytes == 4096);
     CHECK(config.capture.attention_bins == 256);
     CHECK(config.policy.triggers ==
           std::vector<Trigger>{{"entropy_bits", Comparison::above, 5.25, 1, 4, true}});

@@ -42,6 +42,7 @@ inline RunConfig random_config(std::mt19937& random) {
     config.capture = {.attention = flip(),
                       .layers = {},
                       .attention_megabytes = up_to(4096),
+                      .attention_bytes = up_to(1) * up_to(100'000),
                       .attention_bins = up_to(1) * up_to(4096),
                       .top_k = up_to(16)};
     while (flip())

@@ -174,8 +174,9 @@ TEST_CASE("cache policies on the device beside refreshes, attention that is reco
         REQUIRE(!rows.empty());
         REQUIRE(rows.size() == others.size());
         for (size_t i = 0; i < rows.size(); ++i) {
-            REQUIRE(rows[i]->bin == others[i]->bin);
-            REQUIRE(rows[i]->bin == kernels::shared::bin_width(rows[i]->keys, config.capture.attention_bins));
+            REQUIRE(rows[i]->edges == others[i]->edges);
+            REQUIRE(resolution_of(*rows[i]).widest ==
+                    kernels::shared::bin_width(rows[i]->keys, config.capture.attention_bins));
             REQUIRE(rows[i]->weights.size() == others[i]->weights.size());
             for (size_t w = 0; w < rows[i]->weights.size(); ++w)
                 REQUIRE(std::abs(half_to_float(rows[i]->weights[w]) - half_to_float(others[i]->weights[w])) <=

@@ -127,8 +127,9 @@ TEST_CASE("attention rows and their entropy come along with the device's steps",
         CAPTURE(i, rows[i]->position, rows[i]->teacher);
         REQUIRE(rows[i]->position == others[i]->position);
         REQUIRE(rows[i]->layers == others[i]->layers);
-        REQUIRE(rows[i]->bin == others[i]->bin);
-        REQUIRE(rows[i]->bin == kernels::shared::bin_width(rows[i]->keys, config.capture.attention_bins));
+        REQUIRE(rows[i]->edges == others[i]->edges);
+        REQUIRE(resolution_of(*rows[i]).widest ==
+                kernels::shared::bin_width(rows[i]->keys, config.capture.attention_bins));
         REQUIRE(rows[i]->weights.size() == others[i]->weights.size());
         for (size_t w = 0; w < rows[i]->weights.size(); ++w)
             REQUIRE(std::abs(half_to_float(rows[i]->weights[w]) - half_to_float(others[i]->weights[w])) <=

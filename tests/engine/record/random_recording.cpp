@@ -1,7 +1,5 @@
 #include "tests/engine/record/random_recording.h"
 
-#include "kernels/shared/attention_bins.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -186,9 +184,17 @@ void Grower::boundary(Recording& recording, int64_t t) {
         rows->teacher = uniform(0, 3) == 0;
         rows->heads = 4;
         rows->keys = rows->position + 1;
-        rows->bin = kernels::shared::bin_width(rows->keys, uniform(0, 1) * uniform(2, 9));
+        if (uniform(0, 1) == 0) rows->edges = bin_edges(rows->keys, uniform(1, 4));
         rows->layers = {0, 2};
-        for (int64_t i = 0; i < 2 * rows->heads * rows->numbers(); ++i)
+        if (!rows->every_key() && rows->edges[1] > 1 &&
+            uniform(0, 1) == 0) { // the first bin's first and last key
+            rows->exact = 2;
+            for (int64_t row = 0; row < 2 * rows->heads; ++row) {
+                rows->exact_keys.push_back(0);
+                rows->exact_keys.push_back(rows->edges[1] - 1);
+            }
+        }
+        for (int64_t i = 0; i < 2 * rows->heads * rows->stride(); ++i)
             rows->weights.push_back(static_cast<uint16_t>(random()));
         recording.add_attention(std::move(rows));
     }

@@ -106,14 +106,14 @@ TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
     TemporaryFolder folder;
     const auto file = folder / "version.trace";
     make_trace(file);
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 10");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 12");
     CHECK_THAT(load_error(file),
-               ContainsSubstring("written by a newer version (schema 10, this program reads up to 9)"));
+               ContainsSubstring("written by a newer version (schema 12, this program reads up to 11)"));
     for (const char* pragma : {"PRAGMA user_version = 0", "PRAGMA user_version = -3"}) {
         sqlite::Database(file, sqlite::Open::read_write).exec(pragma);
         CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
     }
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 9");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 11");
     CHECK(load_error(file).empty());
 }
 
@@ -122,9 +122,13 @@ TEST_CASE("a trace of schema 1, which had no lagged refreshes, is read and stays
     const auto file = folder / "old.trace", now = folder / "now.trace";
     make_trace(now);
     make_trace(file);
+    for (const auto& each : {now, file}) // it could not tell the bins of these
+        sqlite::Database(each, sqlite::Open::read_write)
+            .exec("DELETE FROM attention WHERE edges IS NOT NULL");
     {
         sqlite::Database db(file, sqlite::Open::read_write);
-        db.exec("ALTER TABLE refreshes DROP COLUMN fired_step; ALTER TABLE refreshes DROP COLUMN bytes_sent; "
+        db.exec("ALTER TABLE attention DROP COLUMN edges; ALTER TABLE attention DROP COLUMN exact_keys; "
+                "ALTER TABLE refreshes DROP COLUMN fired_step; ALTER TABLE refreshes DROP COLUMN bytes_sent; "
                 "ALTER TABLE runs DROP COLUMN inherited_cache; "
                 "DROP TABLE drafts; DROP TABLE layers; DROP "
                 "TABLE cache; DROP TABLE landscapes; DROP TABLE landscape_rows; "
@@ -171,13 +175,15 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE topk SET step = step + 77",
         "UPDATE signals SET known = step - 1 WHERE known = step AND step = 4",
         "UPDATE signals SET known = known + 1000 WHERE known > step",
-        "UPDATE signals SET step = 9223372036854775807, known = 9223372036854775807 WHERE step = 4 AND known "
+        "UPDATE signals SET step = 9223372036854775807, known = 9223372036854775807 WHERE step = "
+        "4 AND known "
         "= step",
         "UPDATE signals SET value = 'much'",
         "UPDATE refreshes SET step = -1",
         "UPDATE refreshes SET step = 1000 - n",
         "UPDATE refreshes SET n = n + 1000",
-        "UPDATE refreshes SET step = 999999, fired_step = 999999 WHERE n = (SELECT max(n) FROM refreshes)",
+        "UPDATE refreshes SET step = 999999, fired_step = 999999 WHERE n = (SELECT max(n) FROM "
+        "refreshes)",
         "UPDATE refreshes SET id = id + 1000",
         "UPDATE refreshes SET delta = step + 1",
         "UPDATE refreshes SET first_pos = first_pos + 100000",
@@ -282,8 +288,17 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE attention SET position = position + 1000, step = step + 1000, keys = keys + 1000",
         "UPDATE attention SET weights = x''",
         "UPDATE attention SET weights = substr(weights, 3)",
-        "UPDATE attention SET weights = zeroblob(16 * (keys - 1))", // no bins of a power of two are so many
+        "UPDATE attention SET edges = NULL, exact_keys = NULL, weights = zeroblob(16 * (keys - "
+        "1))", // no bins of a power of two are so many
         "UPDATE attention SET layers = x'01020304'",
+        "UPDATE attention SET edges = x'0000000001000000' WHERE edges IS NOT NULL", // one bin of less than all
+        "UPDATE attention SET edges = edges || edges WHERE edges IS NOT NULL",
+        "UPDATE attention SET edges = x'00' WHERE edges IS NOT NULL",
+        "UPDATE attention SET edges = NULL WHERE exact_keys IS NOT NULL",
+        "UPDATE attention SET exact_keys = exact_keys || x'00' WHERE exact_keys IS NOT NULL",
+        "UPDATE attention SET exact_keys = zeroblob(length(exact_keys)) WHERE exact_keys IS NOT "
+        "NULL",
+        "UPDATE attention SET exact_keys = NULL WHERE exact_keys IS NOT NULL",
         "UPDATE tokens SET bytes = 17",
         "UPDATE OR REPLACE tokens SET id = id - 1000",
         "DELETE FROM tokens",
@@ -323,7 +338,8 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "DROP TABLE tokens",
         "ALTER TABLE steps RENAME TO paces",
         "ALTER TABLE topk DROP COLUMN prob",
-        "DROP TABLE passes; CREATE VIEW passes AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 "
+        "DROP TABLE passes; CREATE VIEW passes AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL "
+        "SELECT x + 1 "
         "FROM c) SELECT "
         "1, x, 1, 1, 1, 1, 1, 1.0, 1.0 FROM c",
     };

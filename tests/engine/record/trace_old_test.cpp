@@ -4,9 +4,11 @@
 // the last program of schema 4: 12 tokens of the bundled pair, the student's older entries in 4 bits (KIVI), one refresh. schema5.rlt
 // was recorded by the last program of schema 5: 12 tokens of the bundled pair with an entropy gate, one refresh. schema6.rlt was recorded
 // by the last program of schema 6: 12 tokens of the bundled pair, two periodic refreshes with on_fire redraw. schema7.rlt was recorded by the
-// last program of schema 7: 12 tokens of the bundled pair in four drafts that were verified.
+// last program of schema 7: 12 tokens of the bundled pair in four drafts that were verified. schema9.rlt was recorded by the last program
+// of schema 9: 12 tokens of the bundled pair, two periodic refreshes, attention in 8 bins at most.
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
+#include "engine/record/trace/schema/trace_versions.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/engine/record/file_bytes.h"
@@ -217,6 +219,44 @@ TEST_CASE(
     CHECK_THROWS_AS(load_trace(folder / "now.rlt"), Error);
 }
 
+TEST_CASE(
+    "a trace that a program of schema 9 wrote is read as it was, its attention in the bins it was made in",
+    "[record]") {
+    const LabelledRuns trace = read_as_it_was(9);
+    REQUIRE(trace.runs.size() == 1);
+    const Recording& r = *trace.runs[0];
+    CHECK(r.steps() == 12);
+    CHECK(value(r, 4, "entropy_bits") == 3.8185501098632812F); // as sqlite3 reads it from the file
+    CHECK(r.info().config.capture.attention_bytes == 0);       // what was recorded is what a replay makes
+    CHECK(r.info().config.capture.attention_bins == 8);
+    REQUIRE(r.attention_rows().size() == 11);
+    CHECK(r.attention(7, false)->every_key());
+    CHECK(r.attention(7, false)->weights.at(0) == 0x23A5);
+    const AttentionRows& in_bins = *r.attention(16, false);
+    CHECK(resolution_of(in_bins) == AttentionResolution{4, 4, 1});
+    CHECK(in_bins.edges == std::vector<int32_t>{0, 4, 8, 12, 16, 17});
+    CHECK(in_bins.exact == 0);
+    TemporaryFolder folder;
+    REQUIRE(save_trace(folder / "now.rlt", trace.runs[0]));
+    const auto now = load_trace(folder / "now.rlt").at(0);
+    CHECK(first_difference(r, *now) == std::nullopt);
+    CHECK(now->info().config == r.info().config);
+    // Brought up to date in place, as a note does, it says the same.
+    const auto noted = folder / "noted.rlt";
+    std::filesystem::copy_file(trace_of_schema(9), noted);
+    {
+        sqlite::Database db(noted, sqlite::Open::read_write);
+        REQUIRE(trace::bring_up_to_date(db));
+        REQUIRE(db.integer("PRAGMA user_version") == 11);
+    }
+    const auto up_to_date = load_trace(noted).at(0);
+    CHECK(first_difference(r, *up_to_date) == std::nullopt);
+    CHECK(up_to_date->info().config == r.info().config);
+    // Schema 9 had no such columns.
+    sqlite::Database(folder / "now.rlt", sqlite::Open::read_write).exec("PRAGMA user_version = 9");
+    CHECK_THROWS_AS(load_trace(folder / "now.rlt"), Error);
+}
+
 TEST_CASE("a trace keeps the first name of mc.every, so that earlier programs read it", "[record]") {
     const TemporaryFolder folder;
     REQUIRE(save_trace(folder / "new.rlt", load_trace(schema2()).at(0)));
@@ -232,7 +272,7 @@ TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     REQUIRE(save_trace(folder / "now.rlt", old));
     {
         sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
-        CHECK(db.integer("PRAGMA user_version") == 9);
+        CHECK(db.integer("PRAGMA user_version") == 11);
     }
     const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);

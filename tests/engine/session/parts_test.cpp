@@ -397,6 +397,55 @@ TEST_CASE("the cache events of a recording lead to the very caches, step by step
     }
 }
 
+TEST_CASE("attention of a step is kept within its bytes, the strongest keys exact, and no signal changes",
+          "[session][parts]") {
+    const auto pair = tiny_pair(5, 6);
+    RunConfig config = tiny_run(40);
+    config.capture.attention = config.capture.attention_entropy = true;
+    config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 7)});
+    const auto run = [&](int64_t bytes) {
+        config.capture.attention_bytes = bytes;
+        DecodeSession session(pair, config);
+        while (session.step()) {
+        }
+        session.capture_attention(session.recording()->prompt_length() + 20, true);
+        return session.recording();
+    };
+    const auto whole = run(0);
+    REQUIRE(whole->token_ids() == run(50'000)->token_ids());
+    CHECK(first_difference(*whole, *run(50'000)) == std::nullopt); // a short run needs no bins
+    const AttentionRows& last = *whole->attention_rows().back();
+    const int64_t bytes = static_cast<int64_t>(last.rows()) * 40;
+    const auto kept = run(bytes);
+    REQUIRE(whole->token_ids() == kept->token_ids());
+    for (int64_t t = 1; t <= whole->steps(); ++t) {
+        const auto &a = whole->step(t).signals, &b = kept->step(t).signals;
+        REQUIRE(std::memcmp(a.data(), b.data(), sizeof a) == 0);
+    }
+    const auto rows = whole->attention_rows(), others = kept->attention_rows();
+    REQUIRE(rows.size() == others.size());
+    size_t in_bins = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const AttentionRows &a = *rows[i], &b = *others[i];
+        CAPTURE(a.position, a.teacher);
+        REQUIRE(a.every_key());
+        REQUIRE(static_cast<int64_t>(b.bytes()) <= bytes);
+        REQUIRE((b.keys == a.keys && b.layers == a.layers && b.heads == a.heads && b.step == a.step));
+        if (b.every_key()) continue;
+        ++in_bins;
+        REQUIRE(b.exact > 0);
+        for (size_t row = 0; row < b.rows(); ++row) {
+            const auto weight = [&](int64_t key) {
+                return a.weights[row * static_cast<size_t>(a.keys) + static_cast<size_t>(key)];
+            };
+            for_each_share(b, row, [&](const AttentionShare& share) {
+                if (share.exact()) REQUIRE(share.share == weight(share.first));
+            });
+        }
+    }
+    CHECK(in_bins > 10);
+}
+
 TEST_CASE("attention that is kept in bins is the sums of the rows, and no signal changes",
           "[session][parts]") {
     const auto pair = tiny_pair(5, 6);
@@ -425,15 +474,18 @@ TEST_CASE("attention that is kept in bins is the sums of the rows, and no signal
         const AttentionRows &a = *rows[i], &b = *sums[i];
         CAPTURE(a.position, a.teacher);
         teacher |= b.teacher;
-        REQUIRE(a.bin == 1);
-        REQUIRE((b.bin > 1) == (b.keys > 8));
+        REQUIRE(a.every_key());
+        REQUIRE(b.every_key() == (b.keys <= 8));
         REQUIRE(b.keys == a.keys);
         REQUIRE(b.numbers() <= 8);
         REQUIRE(b.weights.size() == b.layers.size() * static_cast<size_t>(b.heads * b.numbers()));
         for (size_t row = 0; row < b.layers.size() * static_cast<size_t>(b.heads); ++row) {
             for (int64_t n = 0; n < b.numbers(); ++n) {
                 float sum = 0;
-                for (int64_t key = n * b.bin; key < std::min(a.keys, (n + 1) * b.bin); ++key)
+                const auto edge = [&](int64_t at) {
+                    return b.every_key() ? at : b.edges[static_cast<size_t>(at)];
+                };
+                for (int64_t key = edge(n); key < edge(n + 1); ++key)
                     sum += half_to_float(
                         a.weights[row * static_cast<size_t>(a.keys) + static_cast<size_t>(key)]);
                 const float kept =

@@ -302,7 +302,7 @@ TEST_CASE("positions by attention are those that the recorded rows give most", "
         for (size_t n = 0; n < r.attention_rows().size(); ++n) {
             const AttentionRows& rows = *r.attention_rows()[n];
             if (rows.position < first || rows.position >= first + 9) continue;
-            REQUIRE(rows.bin == 1);
+            REQUIRE(rows.every_key());
             for (size_t row = 0; row < rows.layers.size() * static_cast<size_t>(rows.heads); ++row)
                 for (int64_t p = first; p <= rows.position; ++p)
                     received[static_cast<size_t>(p - first)] += static_cast<double>(half_to_float(

@@ -209,7 +209,7 @@ TEST_CASE("a figure of attention that is kept in bins says what a weight is", "[
         rows.step = 5;
         rows.heads = 3;
         rows.keys = rows.position + 1;
-        rows.bin = bin;
+        rows.edges = bin_edges(rows.keys, bin);
         rows.layers = {0, 1};
         rows.weights.assign(static_cast<size_t>(2 * rows.heads * rows.numbers()), float_to_half(0.25F));
         run->add_attention(std::make_shared<const AttentionRows>(rows)); // in the place of those before
@@ -219,7 +219,7 @@ TEST_CASE("a figure of attention that is kept in bins says what a weight is", "[
             if (one) request.head = {1, 2};
             CAPTURE(bin, one);
             const std::string svg = file_of(request, FigureFormat::svg);
-            CHECK((svg.find("means of 4 keys") != std::string::npos) == (bin == 4));
+            CHECK((svg.find("bins of up to 4 keys") != std::string::npos) == (bin == 4));
         }
     }
 }

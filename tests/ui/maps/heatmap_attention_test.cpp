@@ -205,8 +205,11 @@ TEST_CASE("a map of differences holds teacher - student of the largest amount, w
     CHECK(row[2] == *difference(prompt, 2, 0, 1));
     CHECK(attention_row(*recording, prompt, AttentionOf::difference, 1, 1).empty());
     CHECK(attention_row(*recording, prompt + 5, AttentionOf::difference, 0, 1)
-              .empty());                                                        // step 6: the teacher's alone
-    CHECK(top_keys(std::vector<float>{0.1F, -0.5F, 0.3F}, 2)[0].position == 1); // by amount
+              .empty()); // step 6: the teacher's alone
+    CHECK(top_keys(std::vector<float>{0.1F, -0.5F, 0.3F}, std::vector<int32_t>{1, 1, 1}, 2)[0].position ==
+          1); // by amount
+    CHECK(top_keys(std::vector<float>{0.1F, -0.5F, 0.3F}, std::vector<int32_t>{1, 4, 1}, 2)[0].position ==
+          2); // a share is no key's weight
 }
 
 TEST_CASE("a cell of a difference keeps its sign, orders by amount and knows what is no number",
@@ -255,7 +258,7 @@ TEST_CASE("top keys are the largest weights, largest first, NaN left out", "[ui]
             w = random() % 8 == 0 ? std::numeric_limits<float>::quiet_NaN()
                                   : static_cast<float>(random() % 50) / 50.0F;
         const size_t n = random() % 8;
-        const auto keys = top_keys(row, n);
+        const auto keys = top_keys(row, std::vector<int32_t>(row.size(), 1), n);
         std::vector<float> sorted;
         for (const float w : row)
             if (w == w) sorted.push_back(w);

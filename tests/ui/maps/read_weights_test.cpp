@@ -51,7 +51,7 @@ TEST_CASE("weights of a step are those of its row, or the mean of all rows", "[a
     }
     // In bins of four keys each key has its share; the last two have a half of theirs.
     auto binned = std::make_shared<AttentionRows>(*rows);
-    binned->bin = 4;
+    binned->edges = bin_edges(10, 4);
     binned->weights.resize(2 * 3 * 3);
     const std::vector<float> sums{0.5F, 0.25F, 0.125F};
     for (size_t i = 0; i < binned->weights.size(); ++i)
@@ -69,7 +69,7 @@ TEST_CASE("weights of a step are those of its row, or the mean of all rows", "[a
     CHECK(row[9] == 0.0625F);
     AttentionMap map;
     REQUIRE(map.update(*recording, {AttentionOf::student, {9, 9}, {1}, {0}, 64, 64}));
-    CHECK(map.keys_of_weight() == 4);
+    CHECK(map.resolution().widest == 4);
     CHECK(map.largest_weight(0, 0, false) == 0.125);
     CHECK(map.largest_weight(0, 0, true) == 0.125); // the sink's neighbours have as much as the sink
     CHECK_FALSE(read.update(*recording, 9, std::pair(2, 0))); // a layer that was left out

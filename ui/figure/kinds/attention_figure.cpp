@@ -84,10 +84,8 @@ struct Shown {
         const bool may = view.range != AttentionRange::unit && view.without_first;
         return {.low = may && of == AttentionOf::difference, .high = may};
     }
-    /// Of rows that were recorded in bins: what a weight is.
-    [[nodiscard]] std::string bin_words() const {
-        return grid.keys_of_weight() > 1 ? fmt::format("means of {} keys", grid.keys_of_weight()) : "";
-    }
+    /// Of rows that were recorded in bins: how much of them is known.
+    [[nodiscard]] std::string bin_words() const { return resolution_words(grid.resolution()); }
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const {
         if (!marks_unread()) return {};
         return {{"not read", unread_colour(pen.style.theme), LegendEntry::Mark::box}};
@@ -157,14 +155,16 @@ public:
     }
 
     DataTable table() const override {
-        DataTable table{{"query_step", "key_position", "token", "weight"}, {}};
+        DataTable table{{"query_step", "key_position", "token", "weight", "keys_of_weight"}, {}};
         const Recording& recording = *m_shown.recording;
         for (int64_t query = m_shown.window.first_query; query <= m_shown.window.last_query; ++query) {
             const auto row = attention_row(recording, query, m_shown.of, m_head.first, m_head.second);
+            const auto keys = keys_of_weights(recording, query, m_shown.of, m_head.first, m_head.second);
             for (size_t key = 0; key < row.size(); ++key)
-                table.rows.push_back(
-                    {fmt::format("{}", query - recording.prompt_length() + 1), fmt::format("{}", key),
-                     position_label(recording, static_cast<int64_t>(key)), cell_text(row[key])});
+                table.rows.push_back({fmt::format("{}", query - recording.prompt_length() + 1),
+                                      fmt::format("{}", key),
+                                      position_label(recording, static_cast<int64_t>(key)),
+                                      cell_text(row[key]), fmt::format("{}", keys[key])});
         }
         return table;
     }

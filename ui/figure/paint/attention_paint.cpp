@@ -315,8 +315,7 @@ void paint_head_title(const FigurePen& pen, const HeadPlaces& places, const Head
     std::string query =
         fmt::format("step {}, {}", format_thousands(picture.query - picture.recording.prompt_length() + 1),
                     position_label(picture.recording, picture.query, 24));
-    const auto rows = picture.recording.attention(picture.query, picture.of == AttentionOf::teacher);
-    if (rows && rows->bin > 1) query += fmt::format(", means of {} keys", format_thousands(rows->bin));
+    if (!picture.row.resolution.empty()) query += "; " + picture.row.resolution;
     const double query_x =
         pen.canvas.width_of(name, strong) + em; // whole or not at all: half a number is a wrong one
     if (query_x + pen.canvas.width_of(query, muted) <= place.width)
@@ -342,7 +341,8 @@ void paint_head_title(const FigurePen& pen, const HeadPlaces& places, const Head
         write(weight, muted, em * 0.9);
         return true;
     };
-    if (picture.held && *picture.held < std::ssize(picture.row.weights))
+    if (picture.held && *picture.held < std::ssize(picture.row.weights) &&
+        picture.row.keys[static_cast<size_t>(*picture.held)] == 1)
         chip({*picture.held, picture.row.weights[static_cast<size_t>(*picture.held)]});
     for (const TopKey& key : picture.row.top)
         if (key.position != picture.held && !chip(key)) break;

@@ -158,7 +158,13 @@ void AttentionPanel::draw_grid_note(UiContext& ctx, const HeadGrid& grid, PixelB
             : std::string();
     std::string what = "queries down, keys right";
     if (!reduced.empty()) what += ", " + reduced;
-    if (text_width(what) > place.width - (grid.x - place.x)) what = reduced;
+    const std::string kept = resolution_words(m_grid.resolution());
+    const float room = place.width - (grid.x - place.x);
+    if (!kept.empty() && text_width(kept) <= room)
+        what = text_width(kept + "; " + what) <= room ? kept + "; " + what : kept; // the first to be known
+    else if (text_width(what) > room)
+        what = reduced;
+    ctx.landmarks.set_text("attention/grid note", what);
     text_at(ImGui::GetWindowDrawList(), {grid.x, grid.line_below}, ctx.theme.text_muted, what);
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace refreshlab::ui {
 namespace {
@@ -102,16 +103,24 @@ void AttentionPanel::hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t 
     if (key < 0 || key > query) return;
     const int64_t step = query - f.prompt + 1;
     if (step >= 1) ctx.next_hovered_step = step;
-    const auto weight_of = [&](AttentionOf of) -> std::string {
-        const auto row = attention_row(*f.recording, query, of, ctx.selection.layer, ctx.selection.head);
-        if (static_cast<size_t>(key) >= row.size()) return "not recorded";
-        const auto weight = static_cast<double>(row[static_cast<size_t>(key)]);
-        return of == AttentionOf::difference ? signed_number(weight) : format_number(weight);
+    const auto share_of = [&](bool teacher) {
+        return attention_share(*f.recording, query, teacher, ctx.selection.layer, ctx.selection.head, key);
     };
-    std::string weight = "Weight " + weight_of(m_colours.of());
-    if (m_colours.differences())
-        weight = fmt::format("Teacher {}\nStudent {}\nDifference {}", weight_of(AttentionOf::teacher),
-                             weight_of(AttentionOf::student), weight_of(AttentionOf::difference));
+    const auto words = [](const std::optional<AttentionShare>& share) {
+        return share ? share_words(*share) : std::string("not recorded");
+    };
+    std::string weight;
+    if (m_colours.differences()) {
+        const auto teacher = share_of(true), student = share_of(false);
+        weight = fmt::format("Teacher {}\nStudent {}", words(teacher), words(student));
+        if (teacher && student)
+            weight += fmt::format("\n{} {}",
+                                  teacher->exact() && student->exact() ? "Difference" : "Difference of these",
+                                  signed_number(static_cast<double>(half_to_float(teacher->share)) -
+                                                static_cast<double>(half_to_float(student->share))));
+    } else {
+        weight = "Weight " + words(share_of(m_colours.of() == AttentionOf::teacher));
+    }
     if (const std::string why = why_unread(ctx, f, query, key); !why.empty()) weight = "Not read: " + why;
     ImGui::SetTooltip("Query %s, step %lld, position %lld\nKey %s, position %lld\n%s",
                       position_label(*f.recording, query, attention_label_chars).c_str(),

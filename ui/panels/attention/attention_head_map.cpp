@@ -71,11 +71,13 @@ std::vector<CopyItem> AttentionPanel::copy_items(const UiContext& ctx, const Fra
     const auto weights =
         attention_row(*f.recording, query, m_colours.of(), ctx.selection.layer, ctx.selection.head);
     if (weights.empty()) return {};
-    std::string text = "position\ttoken\tweight\n";
+    const auto keys =
+        keys_of_weights(*f.recording, query, m_colours.of(), ctx.selection.layer, ctx.selection.head);
+    std::string text = "position\ttoken\tweight\tkeys_of_weight\n";
     for (size_t key = 0; key < weights.size(); ++key)
-        text += fmt::format("{}\t{}\t{}\n", key,
+        text += fmt::format("{}\t{}\t{}\t{}\n", key,
                             position_label(*f.recording, static_cast<int64_t>(key), attention_label_chars),
-                            weights[key]);
+                            weights[key], keys[key]);
     return {{fmt::format("Copy the weights of step {}, layer {}, head {}",
                          format_thousands(query - f.prompt + 1), ctx.selection.layer, ctx.selection.head),
              std::move(text)}};

@@ -84,19 +84,20 @@ std::string CachePanel::entry_text(const Frame& f, int64_t row, int64_t position
     const auto row_of = f.recording->attention(f.recording->prompt_length() + step - 1,
                                                f.recording->info().config.mode == Mode::teacher);
     if (!row_of) return text;
-    std::vector<uint16_t> shares;
     double sum = 0;
     int64_t n = 0;
+    bool exact = true;
     for (int64_t head = 0; head < f.recording->info().heads; ++head) {
         if (m_rows.layer && head / group != row) continue;
-        const auto weights =
-            head_weights(*row_of, static_cast<int32_t>(layer), static_cast<int32_t>(head), shares);
-        if (position >= std::ssize(weights)) continue;
-        sum += static_cast<double>(half_to_float(weights[static_cast<size_t>(position)]));
+        const auto row_in = row_of_head(*row_of, static_cast<int32_t>(layer), static_cast<int32_t>(head));
+        if (!row_in || position >= row_of->keys) continue;
+        const AttentionShare share = share_of_key(*row_of, *row_in, position);
+        sum += static_cast<double>(half_to_float(share.share));
+        exact = exact && share.exact();
         ++n;
     }
     if (n > 0)
-        text += fmt::format("\nAttention of step {}: {} (mean of {} heads)", step,
+        text += fmt::format("\nAttention of step {}: {}{} (mean of {} heads)", step, exact ? "" : "about ",
                             format_number(sum / static_cast<double>(n)), n);
     return text;
 }

@@ -106,7 +106,14 @@ void ShownRow::read(const Recording& recording, int64_t query, AttentionOf of, i
     constexpr size_t strongest = 6;
     if (m_query == query && m_layer == layer && m_head == head && m_of == of && !weights.empty()) return;
     weights = attention_row(recording, query, of, layer, head);
-    top = top_keys(weights, strongest);
+    keys = keys_of_weights(recording, query, of, layer, head);
+    top = weights.empty() ? std::vector<TopKey>() : top_keys(weights, keys, strongest);
+    AttentionResolution coarsest;
+    for (const bool by_teacher : {false, true})
+        if (const auto rows = recording.attention(query, by_teacher);
+            rows && (of == AttentionOf::difference || by_teacher == (of == AttentionOf::teacher)))
+            coarsest = coarser(coarsest, resolution_of(*rows));
+    resolution = resolution_words(coarsest);
     m_query = query;
     m_layer = layer;
     m_head = head;
@@ -121,7 +128,9 @@ void ShownRow::read(const Recording& recording, int64_t query, AttentionOf of, i
 void ShownRow::clear() {
     m_query = -1;
     weights.clear();
+    keys.clear();
     top.clear();
+    resolution.clear();
 }
 
 MissingRow missing_row(const Recording& recording, int64_t steps, int64_t query, AttentionOf of) {

@@ -77,8 +77,10 @@ struct CellWindow {
 /// The weights of one query in one head, read again only where query, head or model change.
 struct ShownRow {
     std::vector<float> weights;          ///< [keys]; empty = not recorded
+    std::vector<int32_t> keys;           ///< [keys]: of how many keys each weight is the mean
     std::vector<float> teacher, student; ///< of a difference: what it is made of
-    std::vector<TopKey> top;             ///< the strongest keys
+    std::vector<TopKey> top;             ///< the strongest of the keys that have a weight of their own
+    std::string resolution;              ///< resolution_words()
 
     void read(const Recording& recording, int64_t query, AttentionOf of, int32_t layer, int32_t head);
     void clear();

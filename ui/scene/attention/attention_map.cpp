@@ -1,6 +1,10 @@
 #include "ui/scene/attention/attention_map.h"
 
 #include "engine/base/check.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,28 +14,43 @@
 
 namespace refreshlab::ui {
 
+std::string resolution_words(const AttentionResolution& resolution) {
+    if (resolution.every_key()) return {};
+    std::string words = fmt::format("{} bins of up to {} keys", format_thousands(resolution.bins),
+                                    format_thousands(resolution.widest));
+    if (resolution.exact > 0) words += fmt::format(", {} keys exact", format_thousands(resolution.exact));
+    return words;
+}
+
+const AttentionResolution& coarser(const AttentionResolution& a, const AttentionResolution& b) {
+    return b.widest > a.widest || (b.widest == a.widest && b.bins > a.bins) ? b : a;
+}
+
+std::optional<size_t> row_of_head(const AttentionRows& rows, int32_t layer, int32_t head) {
+    const auto found = std::ranges::find(rows.layers, layer);
+    if (found == rows.layers.end() || head < 0 || head >= rows.heads) return std::nullopt;
+    const auto row = static_cast<size_t>((found - rows.layers.begin()) * rows.heads + head);
+    if ((row + 1) * static_cast<size_t>(rows.stride()) > rows.weights.size()) return std::nullopt;
+    return row;
+}
+
 std::span<const uint16_t> row_weights(const AttentionRows& rows, size_t row, std::vector<uint16_t>& shares) {
-    const auto numbers = static_cast<size_t>(rows.numbers());
-    RL_ASSERT((row + 1) * numbers <= rows.weights.size());
-    const auto kept = std::span(rows.weights).subspan(row * numbers, numbers);
-    if (rows.bin == 1) return kept;
-    const auto keys = static_cast<size_t>(rows.keys), bin = static_cast<size_t>(rows.bin);
-    shares.resize(keys);
-    for (size_t first = 0; first < keys; first += bin) {
-        const size_t of_bin = std::min(bin, keys - first);
-        std::fill_n(shares.begin() + static_cast<std::ptrdiff_t>(first), of_bin,
-                    float_to_half(half_to_float(kept[first / bin]) / static_cast<float>(of_bin)));
+    const auto keys = static_cast<size_t>(rows.keys);
+    if (rows.every_key()) {
+        RL_ASSERT((row + 1) * keys <= rows.weights.size());
+        return std::span(rows.weights).subspan(row * keys, keys);
     }
+    shares.resize(keys);
+    for_each_share(rows, row, [&](const AttentionShare& share) {
+        std::fill(shares.begin() + share.first, shares.begin() + share.end, share.share);
+    });
     return shares;
 }
 
 std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer, int32_t head,
                                        std::vector<uint16_t>& shares) {
-    const auto found = std::ranges::find(rows.layers, layer);
-    if (found == rows.layers.end() || head < 0 || head >= rows.heads) return {};
-    const auto row = static_cast<size_t>((found - rows.layers.begin()) * rows.heads + head);
-    if ((row + 1) * static_cast<size_t>(rows.numbers()) > rows.weights.size()) return {};
-    return row_weights(rows, row, shares);
+    const auto row = row_of_head(rows, layer, head);
+    return row ? row_weights(rows, *row, shares) : std::span<const uint16_t>();
 }
 
 QueryWindow next_window(const QueryWindow& before, int64_t prompt_length, int64_t shown, int64_t rows,
@@ -51,7 +70,7 @@ void AttentionMap::clear() {
     m_shape = {};
     m_recording = nullptr;
     m_rows = m_columns = m_missing = 0;
-    m_bin = 1;
+    m_resolution = {};
 }
 
 AttentionMap::Row AttentionMap::empty_row(int64_t keys) const {
@@ -69,7 +88,7 @@ std::optional<AttentionMap::Row> AttentionMap::read_difference(const Recording& 
     const auto teacher = recording.attention(query, true), student = recording.attention(query, false);
     if (!teacher || !student) return std::nullopt;
     Row row = empty_row(query + 1);
-    row.bin = std::max(teacher->bin, student->bin);
+    row.resolution = coarser(resolution_of(*teacher), resolution_of(*student));
     size_t at = 0;
     for (const int32_t layer : m_shape.layers) {
         for (const int32_t head : m_shape.heads) {
@@ -94,28 +113,40 @@ std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recordi
     const auto rows = recording.attention(query, m_shape.of == AttentionOf::teacher);
     if (!rows) return std::nullopt;
     Row row = empty_row(rows->keys);
-    row.bin = rows->bin;
-    std::vector<uint16_t> shares;
+    row.resolution = resolution_of(*rows);
     size_t at = 0;
     for (const int32_t layer : m_shape.layers) {
         for (const int32_t head : m_shape.heads) {
-            if (const auto weights = head_weights(*rows, layer, head, shares); !weights.empty()) {
-                merge_max(weights, m_key_factor,
-                          std::span(row.cells).subspan(at * static_cast<size_t>(row.columns),
-                                                       static_cast<size_t>(row.columns)));
-                // The blocks have the largest weights of their keys; only the first one knows position 0.
-                const HalfCell* const blocks = row.cells.data() + at * static_cast<size_t>(row.columns);
-                const size_t first = std::min(weights.size(), static_cast<size_t>(m_key_factor));
-                HalfCell rest = largest(weights.subspan(1, first - 1));
-                for (int64_t c = 1; c < row.columns; ++c)
-                    rest = std::max(rest, blocks[c]);
-                row.top_rest[at] = rest;
-                row.top[at] = std::max(rest, blocks[0]);
-            }
+            if (const auto of_rows = row_of_head(*rows, layer, head)) read_head(*rows, *of_rows, at, row);
             ++at;
         }
     }
     return row;
+}
+
+/// Reduces one head's row to its blocks. Of a row in bins stretches are read and not keys, which are a hundred times as many.
+void AttentionMap::read_head(const AttentionRows& rows, size_t of_rows, size_t at, Row& row) const {
+    const auto blocks =
+        std::span(row.cells).subspan(at * static_cast<size_t>(row.columns), static_cast<size_t>(row.columns));
+    HalfCell rest =
+        no_cell; // the blocks have the largest weights of their keys; only the first one knows position 0
+    if (rows.every_key()) {
+        std::vector<uint16_t> unused;
+        const auto weights = row_weights(rows, of_rows, unused);
+        merge_max(weights, m_key_factor, blocks);
+        rest = largest(weights.subspan(1, std::min(weights.size(), static_cast<size_t>(m_key_factor)) - 1));
+    } else {
+        for_each_share(rows, of_rows, [&](const AttentionShare& share) {
+            const HalfCell cell = largest(std::span(&share.share, 1));
+            for (int64_t c = share.first / m_key_factor; c <= (share.end - 1) / m_key_factor; ++c)
+                blocks[static_cast<size_t>(c)] = std::max(blocks[static_cast<size_t>(c)], cell);
+            if (share.end > 1 && share.first < m_key_factor) rest = std::max(rest, cell);
+        });
+    }
+    for (const HalfCell block : blocks.subspan(1))
+        rest = std::max(rest, block);
+    row.top_rest[at] = rest;
+    row.top[at] = std::max(rest, blocks[0]);
 }
 
 /// From blocks of m_key_factor keys to blocks of a multiple of it.
@@ -173,11 +204,12 @@ void AttentionMap::compose() {
     m_cells.assign(heads * per_head, no_cell);
     m_top.assign(heads, no_cell);
     m_top_rest.assign(heads, no_cell);
-    m_bin = 1;
+    m_resolution = {};
     for (int64_t query = window.first_query; query <= window.last_query; ++query) {
         const auto found = m_row_cache.find(query);
         const auto line = static_cast<size_t>((query - m_first_aligned) / m_query_factor * m_columns);
         const int64_t columns = reduced_size(query + 1, m_key_factor);
+        if (found != m_row_cache.end()) m_resolution = coarser(m_resolution, found->second.resolution);
         for (size_t at = 0; at < heads; ++at) {
             HalfCell* out = m_cells.data() + at * per_head + line;
             if (found == m_row_cache.end()) {
@@ -186,7 +218,6 @@ void AttentionMap::compose() {
                 continue;
             }
             const Row& row = found->second;
-            m_bin = std::max(m_bin, row.bin);
             const HalfCell* in = row.cells.data() + at * static_cast<size_t>(row.columns);
             for (int64_t c = 0; c < std::min(columns, row.columns); ++c)
                 out[c] = std::max(out[c], in[c]);
@@ -230,11 +261,47 @@ std::vector<float> attention_row(const Recording& recording, int64_t query, Atte
     return row;
 }
 
-std::vector<TopKey> top_keys(std::span<const float> row, size_t n) {
+std::vector<int32_t> keys_of_weights(const Recording& recording, int64_t query, AttentionOf of, int32_t layer,
+                                     int32_t head) {
+    std::vector<int32_t> keys;
+    for (const bool teacher : {false, true}) {
+        if (of != AttentionOf::difference && teacher != (of == AttentionOf::teacher)) continue;
+        const auto rows = recording.attention(query, teacher);
+        const auto row = rows ? row_of_head(*rows, layer, head) : std::nullopt;
+        if (!row) return {};
+        keys.resize(static_cast<size_t>(rows->keys), 1);
+        if (rows->every_key()) continue;
+        for_each_share(*rows, *row, [&](const AttentionShare& share) {
+            for (int64_t key = share.first; key < share.end; ++key)
+                keys[static_cast<size_t>(key)] =
+                    std::max(keys[static_cast<size_t>(key)], static_cast<int32_t>(share.sharing));
+        });
+    }
+    return keys;
+}
+
+std::optional<AttentionShare> attention_share(const Recording& recording, int64_t query, bool teacher,
+                                              int32_t layer, int32_t head, int64_t key) {
+    const auto rows = recording.attention(query, teacher);
+    const auto row = rows ? row_of_head(*rows, layer, head) : std::nullopt;
+    if (!row || key < 0 || key >= rows->keys) return std::nullopt;
+    return share_of_key(*rows, *row, key);
+}
+
+std::string share_words(const AttentionShare& share) {
+    const auto number = [](uint16_t half) { return format_number(static_cast<double>(half_to_float(half))); };
+    if (share.exact()) return number(share.share);
+    return fmt::format("{} on keys {} to {} together, {} each of {} on average", number(share.sum),
+                       format_thousands(share.bin_first), format_thousands(share.bin_end - 1),
+                       number(share.share), format_thousands(share.sharing));
+}
+
+std::vector<TopKey> top_keys(std::span<const float> row, std::span<const int32_t> keys_of_weights, size_t n) {
+    RL_ASSERT(row.size() == keys_of_weights.size());
     std::vector<TopKey> keys;
     keys.reserve(row.size());
     for (size_t i = 0; i < row.size(); ++i)
-        if (!std::isnan(row[i])) keys.push_back({static_cast<int64_t>(i), row[i]});
+        if (!std::isnan(row[i]) && keys_of_weights[i] == 1) keys.push_back({static_cast<int64_t>(i), row[i]});
     n = std::min(n, keys.size());
     std::ranges::partial_sort(keys, keys.begin() + static_cast<std::ptrdiff_t>(n),
                               [](const TopKey& a, const TopKey& b) {

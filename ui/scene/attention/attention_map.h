@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -55,8 +56,8 @@ public:
     [[nodiscard]] int64_t columns() const { return m_columns; }
     [[nodiscard]] int64_t query_factor() const { return m_query_factor; } ///< queries per cell
     [[nodiscard]] int64_t key_factor() const { return m_key_factor; }
-    /// Keys that a weight of the window is the mean of, at most: more than one where rows were recorded in bins.
-    [[nodiscard]] int64_t keys_of_weight() const { return m_bin; }
+    /// Of the window's coarsest row.
+    [[nodiscard]] const AttentionResolution& resolution() const { return m_resolution; }
     /// Query position at the upper edge of the first row of cells: a multiple of query_factor, at most first_query.
     [[nodiscard]] int64_t first_aligned() const { return m_first_aligned; }
     /// Cells of one head, [rows * columns]; indices into shape().layers and shape().heads. Those of a difference are
@@ -73,11 +74,12 @@ private:
         std::vector<HalfCell> cells;         ///< [layers * heads * columns of this row]
         std::vector<HalfCell> top, top_rest; ///< [layers * heads]: over all keys; without position 0
         int64_t columns = 0;
-        int64_t bin = 1; ///< AttentionRows::bin
+        AttentionResolution resolution;
     };
     [[nodiscard]] std::optional<Row> read_row(const Recording& recording, int64_t query) const;
     [[nodiscard]] std::optional<Row> read_difference(const Recording& recording, int64_t query) const;
     [[nodiscard]] Row empty_row(int64_t keys) const;
+    void read_head(const AttentionRows& rows, size_t of_rows, size_t at, Row& row) const;
     void reduce_further(Row& row, int64_t key_factor) const;
     void compose();
 
@@ -86,9 +88,17 @@ private:
     std::map<int64_t, Row> m_row_cache;     ///< by query position, under the present key factor
     std::vector<HalfCell> m_cells, m_top, m_top_rest;
     int64_t m_rows = 0, m_columns = 0, m_query_factor = 1, m_key_factor = 1, m_first_aligned = 0,
-            m_missing = 0, m_bin = 1;
+            m_missing = 0;
+    AttentionResolution m_resolution;
 };
 
+/// "35 bins of up to 64 keys, 33 keys exact"; empty where every key has its weight.
+[[nodiscard]] std::string resolution_words(const AttentionResolution& resolution);
+/// The one that says less of its keys.
+[[nodiscard]] const AttentionResolution& coarser(const AttentionResolution& a, const AttentionResolution& b);
+
+/// Which row of the rows of a query a head's is; nothing where this layer or head is not there.
+[[nodiscard]] std::optional<size_t> row_of_head(const AttentionRows& rows, int32_t layer, int32_t head);
 /// Half weights of a row, [keys]. Of rows that are kept in bins each key has its share: the sum over the keys of its bin.
 /// \param row     layer by layer, head by head (asserted to be there)
 /// \param shares  memory for those; the result points to it or to the rows
@@ -101,12 +111,22 @@ private:
 /// Weights of one head of one query (or their difference), [keys]; empty when they were not recorded.
 [[nodiscard]] std::vector<float> attention_row(const Recording& recording, int64_t query, AttentionOf of,
                                                int32_t layer, int32_t head);
+/// Of how many keys each of these weights is the mean, [keys]: 1 where it is the key's own. Of a difference the more of the two.
+[[nodiscard]] std::vector<int32_t> keys_of_weights(const Recording& recording, int64_t query, AttentionOf of,
+                                                   int32_t layer, int32_t head);
+/// The stretch of keys that a weight of the student or the teacher comes from; nothing where it was not recorded.
+[[nodiscard]] std::optional<AttentionShare> attention_share(const Recording& recording, int64_t query,
+                                                            bool teacher, int32_t layer, int32_t head,
+                                                            int64_t key);
+/// "0.034" of a key with a weight of its own; of others what is known: "0.034 on keys 512 to 575 together, 0.00055 each of 62 on average".
+[[nodiscard]] std::string share_words(const AttentionShare& share);
 
-/// The `n` weights of the largest amount, largest first.
+/// The `n` weights of the largest amount, largest first, among keys that have one of their own.
 struct TopKey {
     int64_t position = 0;
     float weight = 0;
 };
-[[nodiscard]] std::vector<TopKey> top_keys(std::span<const float> row, size_t n);
+[[nodiscard]] std::vector<TopKey> top_keys(std::span<const float> row,
+                                           std::span<const int32_t> keys_of_weights, size_t n);
 
 } // namespace refreshlab::ui

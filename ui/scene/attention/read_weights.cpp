@@ -1,7 +1,5 @@
 #include "ui/scene/attention/read_weights.h"
 
-#include "ui/scene/attention/attention_map.h"
-
 #include <algorithm>
 #include <cstddef>
 
@@ -17,11 +15,12 @@ bool ReadWeights::update(const Recording& recording, int64_t query,
     m_largest = 0;
     if (!m_rows || m_rows->keys < 1) return false;
     const auto keys = static_cast<size_t>(m_rows->keys), heads = static_cast<size_t>(m_rows->heads);
-    std::vector<uint16_t> shares;
-    const auto add = [&](size_t row, float share) {
-        const auto weights = row_weights(*m_rows, row, shares);
-        for (size_t k = 0; k < keys; ++k)
-            m_weights[k] += share * half_to_float(weights[k]);
+    const auto add = [&](size_t row, float part) {
+        for_each_share(*m_rows, row, [&](const AttentionShare& share) {
+            const float weight = part * half_to_float(share.share);
+            for (auto k = static_cast<size_t>(share.first); k < static_cast<size_t>(share.end); ++k)
+                m_weights[k] += weight;
+        });
     };
     if (head) {
         const auto layer = std::ranges::find(m_rows->layers, head->first);

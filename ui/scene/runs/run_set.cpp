@@ -24,7 +24,7 @@ size_t attention_bytes(const std::map<RunKey, RunSet::Run>& runs) {
     size_t bytes = 0;
     for (const auto& [key, run] : runs)
         for (const auto& rows : run.recording->attention_rows())
-            if (seen.insert(rows.get()).second) bytes += rows->weights.size() * sizeof(uint16_t);
+            if (seen.insert(rows.get()).second) bytes += rows->bytes();
     return bytes;
 }
 

@@ -2,8 +2,12 @@
 #include "engine/record/trace/load/run_source.h"
 #include "kernels/shared/attention_bins.h"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <span>
 
 namespace refreshlab::trace {
 
@@ -19,7 +23,7 @@ int64_t count_of(int64_t layers, int64_t heads, int64_t numbers) {
                : rows * numbers;
 }
 
-/// Keys of a number, of rows whose weights are so many bytes: their size says it.
+/// Keys of a number, of rows from before edges whose weights are so many bytes: their size says it.
 int64_t bin_of(const AttentionRows& rows, int64_t layers, size_t bytes) {
     const auto all = static_cast<int64_t>(bytes / sizeof(uint16_t));
     const int64_t heads = layers * rows.heads, numbers = heads > 0 ? all / heads : 0;
@@ -27,6 +31,42 @@ int64_t bin_of(const AttentionRows& rows, int64_t layers, size_t bytes) {
     const int64_t bin = whole ? 1 : kernels::shared::width_of_bins(rows.keys, numbers);
     if (bin == 0) throw Damage("attention in bins of no width");
     return bin;
+}
+
+/// Keys that have numbers of their own beside their bins: ascending, and none that has one already.
+void check_exact(const AttentionRows& rows) {
+    const auto apart = static_cast<size_t>(rows.exact);
+    for (size_t first = 0; first < rows.exact_keys.size(); first += apart) {
+        int64_t before = -1;
+        for (const int32_t key : std::span(rows.exact_keys).subspan(first, apart)) {
+            within(key, before + 1, rows.keys - 1, "key of attention");
+            before = key;
+            const auto end = std::ranges::upper_bound(rows.edges, key);
+            if (*end - *std::prev(end) == 1) throw Damage("attention of a key that has two numbers");
+        }
+    }
+}
+
+/// Edges and exact keys, of rows whose layers, heads and keys are known.
+void load_bins(Statement& row, AttentionRows& rows) {
+    const auto layers = std::ssize(rows.layers);
+    if (row.is_null(8)) {
+        if (!row.is_null(9)) throw Damage("exact keys of attention without bins");
+        rows.edges = bin_edges(rows.keys, bin_of(rows, layers, row.blob(7).size()));
+        return;
+    }
+    const auto edges = static_cast<int64_t>(row.blob(8).size() / sizeof(int32_t));
+    within(edges, 2, rows.keys + 1, "number of bins");
+    rows.edges = values<int32_t>(row, 8, edges, "bins of attention");
+    const bool ascend = std::ranges::adjacent_find(rows.edges, std::greater_equal{}) == rows.edges.end();
+    if (!ascend || rows.edges.front() != 0 || rows.edges.back() != rows.keys)
+        throw Damage("bins of attention that do not cover its keys");
+    if (row.is_null(9)) return;
+    const int64_t heads = layers * rows.heads,
+                  all = static_cast<int64_t>(row.blob(9).size() / sizeof(int32_t));
+    rows.exact = heads > 0 ? all / heads : 0;
+    rows.exact_keys = values<int32_t>(row, 9, count_of(layers, rows.heads, rows.exact), "keys of attention");
+    if (rows.exact > 0) check_exact(rows);
 }
 
 } // namespace
@@ -54,9 +94,9 @@ void load_attention(const RunSource& run, Recording& recording) {
         if (layers > 1 << 16 || attention->keys > max_id) throw Damage("attention of an absurd size");
         for (const int32_t layer : attention->layers)
             within(layer, 0, 1 << 16, "layer");
-        attention->bin = bin_of(*attention, layers, rows.blob(7).size());
+        load_bins(rows, *attention);
         attention->weights = values<uint16_t, RowVector<uint16_t>>(
-            rows, 7, count_of(layers, attention->heads, attention->numbers()), "attention");
+            rows, 7, count_of(layers, attention->heads, attention->stride()), "attention");
         recording.add_attention(std::move(attention));
     }
 }

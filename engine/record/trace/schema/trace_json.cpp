@@ -115,7 +115,9 @@ std::string info_to_text(const Recording& recording) {
     }
     for (const PublishedSignal& signal : info.published_signals)
         published.push_back(published_to_json(signal));
-    return json_text({{"config", stored_json(info.config)},
+    json config = stored_json(info.config); // leaves out what has its default, and this one's was another
+    config["capture"]["attention_bytes"] = info.config.capture.attention_bytes;
+    return json_text({{"config", std::move(config)},
                       {"rendered_prompt", info.rendered_prompt},
                       {"prompt_ids", info.prompt_ids},
                       {"first_token", info.first_token},
@@ -150,6 +152,9 @@ RunInfo info_from_text(const std::string& text, int64_t version, const std::stri
     const json object = parse_json(text, what);
     RunInfo info;
     info.config = run_config_from_json(object.at("config"), what);
+    if (const json& config = object.at("config"); // before schema 11 every key was kept
+        !config.contains("capture") || !config.at("capture").contains("attention_bytes"))
+        info.config.capture.attention_bytes = 0;
     info.rendered_prompt = object.at("rendered_prompt").get<std::string>();
     info.vocab_size = integer(object, "vocab_size", 0, max_vocab);
     const int64_t max_id = info.vocab_size > 0 ? info.vocab_size - 1 : std::numeric_limits<int32_t>::max();

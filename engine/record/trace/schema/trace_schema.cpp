@@ -178,7 +178,9 @@ const std::vector<Table>& tables() {
                      {"heads", integer_type},
                      {"keys", integer_type},
                      {"layers", blob_type},
-                     {"weights", blob_type}},
+                     {"weights", blob_type},
+                     {"edges", blob_type, 11, "NULL"}, // of bins, before, the number of weights tells them
+                     {"exact_keys", blob_type, 11, "NULL"}},
          .key = "run, position, teacher",
          .has_rowid = true},
         {.name = "tokens",

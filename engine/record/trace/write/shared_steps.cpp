@@ -51,8 +51,7 @@ double clock_offset(const Recording& parent, const Recording& branch) {
 
 bool same_rows(const std::shared_ptr<const AttentionRows>& a, const std::shared_ptr<const AttentionRows>& b) {
     if (a == b) return true;
-    return a && b && a->step == b->step && a->heads == b->heads && a->bin == b->bin &&
-           a->layers == b->layers && a->weights == b->weights;
+    return a && b && *a == *b;
 }
 
 } // namespace refreshlab::trace

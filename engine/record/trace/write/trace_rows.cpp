@@ -270,6 +270,8 @@ void TraceRows::attention(int64_t run, int64_t position, bool teacher, const Att
         s.bind(5, rows->keys);
         s.bind_blob(6, bytes(rows->layers));
         s.bind_blob(7, bytes(rows->weights));
+        if (!rows->every_key()) s.bind_blob(8, bytes(rows->edges));
+        if (rows->exact > 0) s.bind_blob(9, bytes(rows->exact_keys));
     }
     s.run();
 }
