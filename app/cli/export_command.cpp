@@ -6,7 +6,9 @@
 #include "engine/landscape/landscape_store.h"
 #include "engine/landscape/objective.h"
 #include "engine/record/export/export.h"
+#include "engine/record/runs/own_values.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/refresh/own_signal.h"
 
 #include <fmt/format.h>
 
@@ -20,6 +22,7 @@ namespace refreshlab::app {
 Command add_export_command(CLI::App& app) {
     struct Options {
         std::string trace, csv, npz, run, objective;
+        std::vector<std::string> signals;
     };
     auto options = std::make_shared<Options>();
     CLI::App* command = app.add_subcommand("export", "Write a trace as CSV and JSON");
@@ -39,6 +42,14 @@ Command add_export_command(CLI::App& app) {
     command->add_option("--run", options->run, "Id of one run of the trace (default: the newest)")
         ->type_name("ID");
     command
+        ->add_option(
+            "--signal", options->signals,
+            "A signal of your own as one more column, worked out from what the run recorded: \"rise = "
+            "entropy_bits - mean(entropy_bits, 16)\" (docs/policies.md); may be repeated")
+        ->type_name("NAME=EXPRESSION")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
+    command
         ->add_option("--objective", options->objective,
                      "What schedules.csv and frontiers.csv judge by: loss, kl, rejection or tokens_a_pass "
                      "(default: loss, of a text that the student wrote kl)")
@@ -49,7 +60,12 @@ Command add_export_command(CLI::App& app) {
         check_outputs(std::vector<NamedFile>{{"--npz", options->npz}},
                       std::vector<NamedFile>{{"TRACE", options->trace}});
         const auto runs = load_trace(options->trace);
-        const auto chosen = chosen_run(runs, options->run, "exporting", options->trace);
+        std::vector<OwnSignal> own;
+        for (const std::string& text : options->signals)
+            own.push_back(own_signal_from_text(text, "--signal"));
+        check_own_signals(own, "--signal");
+        const auto chosen =
+            with_own_signals(chosen_run(runs, options->run, "exporting", options->trace), own);
         auto landscape = load_landscape_of(options->trace, *chosen);
         if (landscape && !landscape->has_row(0)) landscape.reset(); // begun, and nothing to tell yet
         std::optional<Objective> asked;

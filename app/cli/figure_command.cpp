@@ -14,7 +14,9 @@
 #include "engine/control/derive/derive_spec.h"
 #include "engine/landscape/landscape_store.h"
 #include "engine/landscape/objective.h"
+#include "engine/record/runs/own_values.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/refresh/own_signal.h"
 #include "ui/figure/figure_file.h"
 
 #include <fmt/ranges.h>
@@ -41,14 +43,21 @@ struct Options {
     std::optional<int64_t> from, to, step;
 };
 
+/// Whether --signal says what a signal is, and not only its name.
+bool is_definition(const std::string& signal) {
+    return signal.find('=') != std::string::npos;
+}
+
 /// The runs of the traces: the chosen ones in the order of --run, else the newest of each; for a comparison all of a single trace.
 std::vector<ui::FigureRun> runs_of(const Options& options) {
     std::vector<std::shared_ptr<Recording>> all;
     std::map<const Recording*, RunLabel> label_of;
     std::vector<ui::FigureRun> found;
+    std::vector<OwnSignal> own;
+    if (is_definition(options.signal)) own.push_back(own_signal_from_text(options.signal, "--signal"));
     const auto add = [&](const std::shared_ptr<Recording>& run) {
         const RunLabel& label = label_of[run.get()];
-        found.push_back({run, label.name, label.colour});
+        found.push_back({with_own_signals(run, own), label.name, label.colour});
     };
     const bool compare = options.panel == "compare";
     for (const std::string& trace : options.traces) {
@@ -126,7 +135,11 @@ ui::FigureRequest request_of(const Options& options) {
         request.all_signals = true;
     }
     if (!options.signal.empty())
-        request.views.text.coloured_by = request.views.distribution.signal = options.signal;
+        request.views.text.coloured_by = request.views.distribution.signal =
+            is_definition(options.signal) ? own_signal_from_text(options.signal, "--signal").name
+                                          : options.signal;
+    if (is_definition(options.signal))
+        request.views.signals.choose(request.views.distribution.signal).shown = true;
     request.views.text.rejected = request.views.signals.rejected = options.rejected;
     request.notes = options.notes;
     if (!options.objective.empty()) request.views.landscape.objective = objective_of(options.objective);
@@ -304,9 +317,12 @@ Command add_figure_command(CLI::App& app) {
     command
         ->add_option(
             "--signal", options->signal,
-            fmt::format("text, distribution: which signal (default: entropy_bits); text also {}, {} or {}",
-                        ui::gain_colouring, ui::mean_colouring, ui::head_colouring))
-        ->type_name("SIGNAL");
+            fmt::format(
+                "text, distribution: which signal (default: entropy_bits); text also {}, {} or {}. Or one of "
+                "your own, worked out from what was recorded, in signals and compare as one more plot: "
+                "\"rise = entropy_bits - mean(entropy_bits, 16)\" (docs/policies.md)",
+                ui::gain_colouring, ui::mean_colouring, ui::head_colouring))
+        ->type_name("SIGNAL|NAME=EXPRESSION");
     command->add_flag("--rejected", options->rejected,
                       "text: drafted tokens that verification rejected, struck out; signals: what they had, "
                       "fainter");

@@ -193,6 +193,37 @@ TEST_CASE("a signal of one's own is written on the command line, recorded, expor
     refused({"--signal", "a = entropy_bits", "--signal", "a = top1_prob"}, "a stands there twice");
 }
 
+TEST_CASE("a signal of one's own is worked out for a run that was recorded without it", "[cli][expression]") {
+    const Scratch scratch("own_later");
+    const std::string rise = "rise = entropy_bits - mean(entropy_bits, 8)";
+    REQUIRE(refreshlab_cli(short_run({"--record", scratch / "plain.rlt"})).status == 0);
+    REQUIRE(refreshlab_cli(short_run({"--signal", rise, "--record", scratch / "own.rlt"})).status == 0);
+    const auto column = [&](const std::string& trace, const std::vector<std::string>& more) {
+        std::vector<std::string> arguments{"export", scratch / (trace + ".rlt"), "--csv", scratch / trace};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        REQUIRE(refreshlab_cli(arguments).status == 0);
+        const Table steps = read_csv(scratch / (trace + "/steps.csv"));
+        const auto at = std::ranges::find(steps.header, "rise") - steps.header.begin();
+        REQUIRE(at < std::ssize(steps.header));
+        std::vector<std::string> values;
+        for (const auto& row : steps.rows)
+            values.push_back(row[static_cast<size_t>(at)]);
+        return values;
+    };
+    const auto live = column("own", {}), later = column("plain", {"--signal", rise});
+    CHECK(live.size() > 10);
+    CHECK_FALSE(live.back() == live.front());
+    CHECK(live == later);
+    const Outcome missing = refreshlab_cli(
+        {"export", scratch / "plain.rlt", "--csv", scratch / "x", "--signal", "spread = mc_variance + 1"});
+    CHECK(missing.status == 2);
+    CHECK_THAT(missing.err, ContainsSubstring("did not measure mc_variance"));
+    const Outcome other = refreshlab_cli(
+        {"export", scratch / "own.rlt", "--csv", scratch / "x", "--signal", "rise = entropy_bits"});
+    CHECK(other.status == 2);
+    CHECK_THAT(other.err, ContainsSubstring("choose another name"));
+}
+
 TEST_CASE("a recorded run replays from its file", "[cli]") {
     const Scratch scratch("replay");
     const Outcome run = refreshlab_cli(

@@ -63,6 +63,27 @@ TEST_CASE("a trace says what it holds", "[info]") {
     CHECK_THAT(none.err, ContainsSubstring("no such file"));
 }
 
+TEST_CASE("a figure has a signal of one's own that the run was recorded without", "[figure][expression]") {
+    const Scratch scratch("figure-own");
+    record(scratch / "run.rlt", {});
+    const std::string signal = "rise = entropy_bits - mean(entropy_bits, 8)";
+    for (const std::string panel : {"signals", "compare", "distribution", "text"}) {
+        INFO(panel);
+        std::vector<std::string> arguments{
+            "figure", scratch / "run.rlt",       "--panel", panel, "--signal", signal,
+            "-o",     scratch / (panel + ".svg")};
+        if (panel == "compare") arguments.insert(arguments.begin() + 2, scratch / "run.rlt");
+        const Outcome made = refreshlab_cli(arguments);
+        INFO(made.err);
+        REQUIRE(made.status == 0);
+        CHECK_THAT(refreshlab::read_file(scratch / (panel + ".svg")), ContainsSubstring("Rise"));
+    }
+    const Outcome bad = refreshlab_cli(
+        {"figure", scratch / "run.rlt", "--signal", "spread = mc_variance + 1", "-o", scratch / "x.svg"});
+    CHECK(bad.status == 2);
+    CHECK_THAT(bad.err, ContainsSubstring("did not measure mc_variance"));
+}
+
 TEST_CASE("a trace says what its runs are called", "[info]") {
     const Scratch scratch("info-names");
     const std::string trace = scratch / "named.rlt";
