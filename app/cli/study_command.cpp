@@ -106,6 +106,10 @@ Command add_study_command(CLI::App& app) {
         "Students made of the teacher's own weights: where their loss comes from, and what refreshes bring "
         "back",
         "answers, passages");
+    add("scope",
+        "Students made of the teacher's own weights: which of the teacher's entries carry the gain of a "
+        "refresh",
+        "it has none");
     add("cache", "Cache policies at equal budgets: perplexity, recall, and both axes together",
         "text, recall, written, both");
     return [studies] {

@@ -116,6 +116,7 @@ NamedStudy study_of(const std::string& name) {
     if (name == "drift") return {study_drift};
     if (name == "landscape") return {study_landscape};
     if (name == "derived") return {study_derived};
+    if (name == "scope") return {study_scope};
     if (name == "cache") return {study_cache};
     throw InvariantError("a study that app/cli names and app/engine lacks: " + name);
 }

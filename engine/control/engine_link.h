@@ -60,6 +60,20 @@ struct ScopeState {
     double share = 0;  ///< of the gain that they keep
 };
 
+/// A draft that goes on (OnFire::verify): tokens that the student has drawn and the teacher has not judged. They are no steps of the run: after the
+/// judgment they become steps, or a DraftEvent of the recording has them as rejected. Texts: Recording::tokens().
+struct OpenDraft {
+    struct Token {
+        int32_t id = -1;
+        /// Under the student's raw row that it was drawn from, and the entropy of that row.
+        float logprob = 0, entropy_bits = 0;
+        friend bool operator==(const Token&, const Token&) = default;
+    };
+    std::string run_id;
+    int64_t first_token = 0; ///< tokens[i] is y_{first_token + i}, if it stays
+    std::vector<Token> tokens;
+};
+
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
 struct EngineStatus {
     EngineState state = EngineState::idle;
@@ -87,6 +101,7 @@ struct EngineStatus {
     bool checking = false;                           ///< one is under way: message and progress are its own
     std::shared_ptr<const LandscapeState> landscape; ///< null before the first
     std::shared_ptr<const ScopeState> scope;         ///< null before the first
+    std::shared_ptr<const OpenDraft> draft;          ///< null: no draft goes on
     std::string error;   ///< the newest command that could not be carried out, one line
     uint64_t errors = 0; ///< how many there were: a rise means `error` is news
     /// The newest of them in order, at most kept_refusals; the last is `error`. One refusal often causes others (a

@@ -51,6 +51,16 @@ bool DecodeSession::step() {
     const kernels::ExecutionScope scope(*m_impl->execution);
     return m_impl->step();
 }
+bool DecodeSession::advance() {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    return m_impl->advance();
+}
+bool DecodeSession::settled() const {
+    return m_impl->waiting() && !m_impl->drafting();
+}
+bool DecodeSession::drafting() const {
+    return m_impl->drafting();
+}
 bool DecodeSession::finished() const {
     return m_impl->finished;
 }

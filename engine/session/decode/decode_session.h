@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/control/command.h"
+#include "engine/control/engine_link.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/run_execution.h"
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace refreshlab {
 
@@ -41,6 +43,15 @@ public:
     /// One step: exactly one record. False, and nothing happens, when the run is finished. The last step of a run of N
     /// tokens only records y_N; a run that draws an end token ends with the step that drew it.
     bool step();
+    /// A part of a step, for somebody who watches: of a draft that goes on (OnFire::verify) one token, which is no record yet; else as
+    /// step(). Numbers are those of step(). Whatever is applied while a draft goes on gives up what was drafted, and acts from the newest step on.
+    /// \return whether a record came; false as well where the run is finished
+    bool advance();
+    [[nodiscard]] bool
+    settled() const; ///< steps of a draft that stay wait: the next advance() only lets one out
+    [[nodiscard]] bool drafting() const; ///< a draft goes on between two calls of advance()
+    /// y_{steps + 2} and what follows it, as far as the draft has come; empty where none goes on.
+    [[nodiscard]] std::vector<OpenDraft::Token> draft() const;
     [[nodiscard]] bool finished() const;
 
     /// Applies a parameter or a policy from the next step on, or asks for a refresh at the next boundary; logged.

@@ -23,12 +23,10 @@ void DecodeSession::Impl::write_to(std::shared_ptr<Recording> next) {
     if (cache_policy) cache_policy->set_scores(recording->entry_scores());
 }
 
-void DecodeSession::Impl::make_draft() {
+void DecodeSession::Impl::begin_draft() {
     draft_reads.clear();
     write_to(published->fork_ahead());
     settled_ms = -1;
-    while (settled_ms < 0)
-        make_step();
 }
 
 void DecodeSession::Impl::settle(StepInFlight& now, JudgedDraft& draft) {
@@ -103,6 +101,18 @@ void DecodeSession::Impl::release() {
     recording->entry_scores().copy_up_to(step, published->entry_scores());
     write_to(published);
     if (is_end(pending.id)) finish("stop_token");
+}
+
+std::vector<OpenDraft::Token> DecodeSession::draft() const {
+    std::vector<OpenDraft::Token> tokens;
+    if (!drafting()) return tokens;
+    static const size_t entropy = require_signal("entropy_bits", "session");
+    const Impl& s = *m_impl;
+    for (int64_t step = s.published->steps() + 1; step <= s.t; ++step)
+        tokens.push_back({s.recording->step(step).next_token_id,
+                          static_cast<float>(s.history[static_cast<size_t>(step)].pending.logprob),
+                          s.recording->step(step).signals[entropy]});
+    return tokens;
 }
 
 void DecodeSession::Impl::drop_waiting() {

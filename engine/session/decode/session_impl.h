@@ -80,6 +80,7 @@ struct DecodeSession::Impl {
 
     // --- session_step.cpp: the order of docs/design.md, section 3 ---
     bool step();
+    bool advance();
     void make_step();
     [[nodiscard]] StepInFlight begin_step() const;
     /// True for the record of y_N, which is never fed.
@@ -110,8 +111,9 @@ struct DecodeSession::Impl {
     // --- session_draft.cpp ---
     /// Steps of a draft are made on a fork of the recording. What stays waits there, and each step() lets one record out.
     [[nodiscard]] bool waiting() const { return recording != published; }
+    [[nodiscard]] bool drafting() const { return waiting() && settled_ms < 0; } ///< nobody has judged it yet
     [[nodiscard]] bool begins_draft() const;
-    void make_draft();
+    void begin_draft();
     /// The step in flight is the last one of the draft; goes back to the boundary where the draft was cut.
     void settle(StepInFlight& now, JudgedDraft& draft);
     void go_back(StepInFlight& now, int64_t step);
@@ -198,7 +200,7 @@ struct DecodeSession::Impl {
     PendingToken pending;
     std::vector<Watermarks> history;     ///< [0] = after the prefill, [k] = after boundary k
     std::vector<CacheEvent> draft_reads; ///< of the teacher's cache in the draft under way
-    double settled_ms = 0;               ///< when the tokens that wait were known, since submit
+    double settled_ms = 0; ///< when the tokens that wait were known, since submit; below 0: not yet
 
     double active_ms = 0; ///< of finished calls
     std::chrono::steady_clock::time_point call_start{};

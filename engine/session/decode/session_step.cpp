@@ -19,17 +19,25 @@
 namespace refreshlab {
 
 bool DecodeSession::Impl::step() {
+    while (!advance())
+        if (finished) return false;
+    return true;
+}
+
+bool DecodeSession::Impl::advance() {
     const c10::InferenceMode guard;
-    if (waiting()) {
+    if (waiting() && !drafting()) {
         release();
         return true;
     }
     if (finished) return false;
-    if (!begins_draft()) {
+    if (!waiting() && !begins_draft()) {
         make_step();
         return true;
     }
-    make_draft();
+    if (!waiting()) begin_draft();
+    make_step();
+    if (drafting()) return false;
     release();
     return true;
 }

@@ -27,9 +27,15 @@ RunDriver::RunDriver(RunRequest request, const Prefilling& prefilling)
 RunDriver::~RunDriver() = default;
 
 bool RunDriver::step() {
+    while (!advance())
+        if (finished()) return false;
+    return true;
+}
+
+bool RunDriver::advance() {
     if (finished()) return false;
-    apply_due();
-    m_session->step();
+    if (!m_session->drafting()) apply_due();
+    if (!m_session->advance()) return false;
     tell_trace();
     if (m_stepped) m_stepped();
     if (!finished()) return true;

@@ -51,6 +51,9 @@ public:
     /// run is finished. Throws the refusal of a command, unless the request has `refused`.
     bool step();
 
+    /// A part of a step: DecodeSession::advance(). \return whether a record came
+    bool advance();
+
     enum class Next : uint8_t {
         step, ///< go on
         stop, ///< end the run here, as stop() does

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,19 +35,38 @@ struct ScopeMapProgress {
     double share = 0;                ///< of the gain that they keep
 };
 
-/// Reads a text with parts of refreshes, as exact forwards: the student's rows of many parts go through it together, each with the entries of delta
-/// that its part wants from the teacher's columns, the student's, or columns in which the two are mixed KV head by KV head
-/// (AttentionInputs::tails, another list for every layer). On the CPU the losses have the bits of a session's records that reads the text with that
-/// scope.
+/// Reads a text with parts of refreshes, a forward at a time: whoever has other work (the window's worker: commands, steps) does it between
+/// two of them. Each number is an exact forward of the student with those entries (refresh_readings.h).
 ///
 /// Greedy  cells are (layer, KV head). Each step looks at the `looked_at` cells whose gain, as it was known last, is largest, reads the text again
 ///         with each of them added, and takes the best. With gains that only shrink as the set grows this is the greedy choice of all cells; else it is
 ///         close to it. Chosen and judged on the same refreshes.
 /// Cost    refreshes * horizon * 2 * (1 + 2 + 3 layers + layers * kv_heads + layers * blocks) rows of the student, and looked_at * horizon * refreshes rows a
 ///         step of the greedy order.
-/// \param progress  after every forward; false ends it
-/// \return nothing where it was ended
-/// Throws Error{bad_input}: a pair that copies nothing, a text or ids that do not fit, no refresh with `horizon` steps behind it.
+/// Threads one.
+class ScopeMapComputation {
+public:
+    /// Checks everything, reads nothing. \param execution  not null (asserted)
+    /// Throws Error{bad_input}: a pair that copies nothing, a text or ids that do not fit, no refresh with `horizon` steps behind it.
+    ScopeMapComputation(std::shared_ptr<const ModelPair> pair, ScopeMapRequest request, Execution execution);
+    ~ScopeMapComputation();
+    ScopeMapComputation(const ScopeMapComputation&) = delete;
+    ScopeMapComputation& operator=(const ScopeMapComputation&) = delete;
+
+    /// One forward of the student; the first call is the teacher's reading. \return false when the map is whole
+    bool step();
+    [[nodiscard]] const ScopeMapProgress& progress() const;
+    [[nodiscard]] const ScopeMapRequest& request() const;
+    /// Once it is whole (asserted); leaves nothing behind.
+    [[nodiscard]] ScopeMap take_map();
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> m_impl;
+};
+
+/// The whole map at once. \param progress  after every forward; false ends it
+/// \return nothing where it was ended. Throws as ScopeMapComputation.
 [[nodiscard]] std::optional<ScopeMap>
 compute_scope_map(const ModelPair& pair, const ScopeMapRequest& request, const Execution& execution,
                   const std::function<bool(const ScopeMapProgress&)>& progress = {});

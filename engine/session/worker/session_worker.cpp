@@ -37,6 +37,10 @@ void SessionWorker::Impl::publish() {
         const auto end = session.recording()->end();
         now.stop_reason = end ? end->stop_reason : "";
     }
+    now.draft.reset();
+    if (run && run->session().drafting())
+        now.draft = std::make_shared<OpenDraft>(
+            OpenDraft{run->recording()->info().id, run->recording()->steps() + 2, run->session().draft()});
     auto snapshot = std::make_shared<const EngineStatus>(now);
     {
         const std::lock_guard lock(mutex);
@@ -107,14 +111,12 @@ void SessionWorker::Impl::check(const ExactnessOptions& options) {
     done();
 }
 
-/// A forward takes some tens of milliseconds: commands but Stop wait until the map is whole.
-void SessionWorker::Impl::measure_scopes(const command::ComputeScope& asked) {
+void SessionWorker::Impl::begin_scopes(const command::ComputeScope& asked) {
     const Recording& recording = *run->recording();
     const RunConfig& config = recording.info().config;
     if (!config.student_cache.is_full() || !config.teacher_cache.is_full())
         throw Error("measuring where refreshes pay", "with a cache policy",
                     "it is about caches that keep everything", "take a run without one");
-    hold();
     ScopeMapRequest request;
     request.prompt_ids = recording.info().prompt_ids;
     request.tokens = recording.token_ids();
@@ -122,39 +124,43 @@ void SessionWorker::Impl::measure_scopes(const command::ComputeScope& asked) {
     request.horizon = asked.horizon;
     request.blocks = asked.blocks;
     request.keep = asked.keep;
+    auto begun = std::make_unique<ScopeMapComputation>(pair, std::move(request), run->execution());
+    hold();
+    scopes = std::move(begun);
     ScopeState state{.run_id = recording.info().id, .map = {}, .computing = true};
     if (now.scope && now.scope->run_id == state.run_id)
         state.map = now.scope->map; // stays if this one is ended
-    const auto tell = [&] {
-        now.scope = std::make_shared<ScopeState>(state);
-        publish();
-    };
-    const auto done = [&] {
-        spent_stop = newest_stop.load(); // a Stop that came meanwhile meant the map
+    now.scope = std::make_shared<ScopeState>(std::move(state));
+    scopes_told = Clock::now();
+}
+
+void SessionWorker::Impl::step_scopes() {
+    constexpr auto tell_every = std::chrono::milliseconds(50);
+    const bool more = scopes->step();
+    if (more && Clock::now() - scopes_told < tell_every) return;
+    ScopeState state = *now.scope;
+    const ScopeMapProgress& progress = scopes->progress();
+    state.rows_done = progress.rows_done;
+    state.rows = progress.rows;
+    state.taken = progress.taken;
+    state.share = progress.share;
+    if (!more) {
+        state.map = std::make_shared<const ScopeMap>(scopes->take_map());
         state.computing = false;
-        tell();
-    };
-    tell();
-    Clock::time_point told = Clock::now();
-    try {
-        auto map = compute_scope_map(*pair, request, run->execution(), [&](const ScopeMapProgress& progress) {
-            state.rows_done = progress.rows_done;
-            state.rows = progress.rows;
-            state.taken = progress.taken;
-            state.share = progress.share;
-            constexpr auto tell_every = std::chrono::milliseconds(50);
-            if (Clock::now() - told > tell_every) {
-                tell();
-                told = Clock::now();
-            }
-            return goes_on();
-        });
-        if (map) state.map = std::make_shared<const ScopeMap>(*std::move(map));
-    } catch (...) {
-        done();
-        throw;
+        scopes.reset();
     }
-    done();
+    now.scope = std::make_shared<ScopeState>(std::move(state));
+    scopes_told = Clock::now();
+    publish();
+}
+
+/// Nothing of a map that is not whole is kept.
+void SessionWorker::Impl::drop_scopes() {
+    scopes.reset();
+    if (!now.scope || !now.scope->computing) return;
+    ScopeState state = *now.scope;
+    state.computing = false;
+    now.scope = std::make_shared<ScopeState>(std::move(state));
 }
 
 void SessionWorker::Impl::begin_landscape(const command::ComputeLandscape& asked) {
@@ -255,18 +261,32 @@ bool ends_landscape(const Command& command) {
            std::holds_alternative<command::ComputeScope>(command);
 }
 
+/// The text is another one then, or the models are wanted for something else.
+bool ends_scopes(const Command& command) {
+    return std::holds_alternative<command::StartRun>(command) ||
+           std::holds_alternative<command::Branch>(command) ||
+           std::holds_alternative<command::Rewind>(command) ||
+           std::holds_alternative<command::Stop>(command) ||
+           std::holds_alternative<command::ComputeLandscape>(command) ||
+           std::holds_alternative<command::ComputeScope>(command);
+}
+
 } // namespace
 
 void SessionWorker::Impl::handle(const Command& command) {
-    const bool computing = landscape != nullptr;
+    const bool computing = landscape || scopes;
     if (ends_landscape(command)) end_landscape();
-    if (computing && std::holds_alternative<command::Stop>(command)) return; // it meant the landscape
+    if (ends_scopes(command)) drop_scopes();
+    if (computing && std::holds_alternative<command::Stop>(command)) return; // it meant what was computed
     const auto need_run = [this](const char* doing) {
         if (!run) throw Error(doing, {}, "there is no run yet", "start one first");
     };
     const auto go = [&](int64_t steps) {
         need_run("running");
         if (run->finished()) throw Error("running", {}, "the run has ended", "rewind it or start a new one");
+        if (scopes)
+            throw Error("running", {}, "the scopes of this text are being measured",
+                        "wait for the map, or cancel it in Landscape > Scope");
         running = true;
         steps_left = steps;
         now.state = EngineState::running;
@@ -306,7 +326,7 @@ void SessionWorker::Impl::handle(const Command& command) {
                 begin_landscape(c);
             } else if constexpr (std::is_same_v<C, command::ComputeScope>) {
                 need_run("measuring where refreshes pay");
-                measure_scopes(c);
+                begin_scopes(c);
             } else if constexpr (std::is_same_v<C, command::SetPace>) {
                 due += (now.pace > 0 ? -period() : Clock::duration{});
                 now.pace = c.tokens_per_second > 0 ? std::max(c.tokens_per_second, command::slowest_pace) : 0;
@@ -345,19 +365,20 @@ SessionWorker::Impl::Clock::duration SessionWorker::Impl::period() const {
 
 /// The next command, or nothing: then it is time for a step, or the queue was closed.
 std::optional<CommandQueue::Taken> SessionWorker::Impl::next_command() {
-    if (landscape) return queue.try_pop();
+    if (landscape || scopes) return queue.try_pop();
     if (!running) return queue.wait_pop();
-    if (now.pace <= 0 || steps_left > 0) return queue.try_pop();
+    // A draft keeps the pace token by token; what stays of it comes at once.
+    if (now.pace <= 0 || steps_left > 0 || run->session().settled()) return queue.try_pop();
     return queue.wait_pop_until(due);
 }
 
 void SessionWorker::Impl::make_step() {
-    if (now.pace > 0) {
+    if (now.pace > 0 && !run->session().settled()) {
         // Small delays are made up for; after a long one (a pause) the next steps do not hurry.
         const Clock::time_point began = Clock::now();
         due = (began - due > period() ? began : due) + period();
     }
-    run->step();
+    if (!run->advance()) return publish(); // a token of a draft
     update_speed();
     if (run->finished()) {
         running = false;
@@ -373,12 +394,15 @@ void SessionWorker::Impl::loop() {
     const c10::InferenceMode inference; // per thread
     while (true) {
         std::optional<CommandQueue::Taken> taken = next_command();
-        if (closing) landscape.reset();
-        if (!taken && !running && !landscape) break; // closed
+        if (closing) {
+            landscape.reset();
+            scopes.reset();
+        }
+        if (!taken && !running && !landscape && !scopes) break; // closed
         // Each error is handled here, once: a command that could not be carried out (refused, cancelled, too large) is
         // reported and the run stays as it was; a failing step, or a device or program at fault, ends the run: its
         // recording stays readable, and the next StartRun begins afresh.
-        const bool of_landscape = !taken && landscape, is_step = !taken && !of_landscape;
+        const bool of_text = !taken && (landscape || scopes), is_step = !taken && !of_text;
         std::string problem;
         bool refused = false;
         try {
@@ -389,6 +413,8 @@ void SessionWorker::Impl::loop() {
                 publish();
             } else if (landscape) {
                 step_landscape();
+            } else if (scopes) {
+                step_scopes();
             } else {
                 make_step();
             }
@@ -404,15 +430,19 @@ void SessionWorker::Impl::loop() {
             problem = "out of memory; try a shorter context or a smaller model";
             const bool starts = taken && (std::holds_alternative<command::StartRun>(taken->command) ||
                                           std::holds_alternative<command::Branch>(taken->command));
-            refused = of_landscape || starts; // the run before it stands
+            refused = of_text || starts; // the run before it stands
         } catch (const std::exception& e) {
             problem = std::string("internal error: ") + e.what();
         }
         std::replace(problem.begin(), problem.end(), '\n', ' ');
-        if (of_landscape) drop_landscape();
+        if (of_text) {
+            drop_landscape();
+            drop_scopes();
+        }
         if (is_step || !refused) {
             running = false;
             drop_landscape();
+            drop_scopes();
             run.reset();
             pair.reset(); // weights on a faulted device are of no use
             now.state = EngineState::failed;

@@ -5,6 +5,7 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/landscape/compute_landscape.h"
+#include "engine/session/readings/scope_readings.h"
 #include "engine/session/worker/session_worker.h"
 
 #include <atomic>
@@ -53,6 +54,8 @@ struct SessionWorker::Impl {
     std::unique_ptr<LandscapeComputation> landscape; ///< under way; null: none is
     Clock::time_point landscape_began{}, landscape_told{}, landscape_stored{};
     size_t landscape_rows_stored = 0;
+    std::unique_ptr<ScopeMapComputation> scopes; ///< under way; null: none is
+    Clock::time_point scopes_told{};
     std::thread thread;
 
     void loop();
@@ -72,7 +75,9 @@ struct SessionWorker::Impl {
     void note_stop(uint64_t ticket);
     void make_step();
     void hold(); ///< no further step by itself
-    void measure_scopes(const command::ComputeScope& asked);
+    void begin_scopes(const command::ComputeScope& asked);
+    void step_scopes();
+    void drop_scopes();
     void begin_landscape(const command::ComputeLandscape& asked);
     void step_landscape();
     void end_landscape();

@@ -23,8 +23,9 @@ std::string text_of(const Recording& recording) {
 
 } // namespace
 
-KeptNumbers::KeptNumbers(std::filesystem::path folder)
-    : m_folder(std::move(folder)) {}
+KeptNumbers::KeptNumbers(std::filesystem::path folder, std::string study)
+    : m_folder(std::move(folder))
+    , m_study(std::move(study)) {}
 
 std::optional<nlohmann::json> KeptNumbers::get(const std::string& id) const {
     if (m_folder.empty() || !std::filesystem::exists(file(id))) return {};
@@ -36,7 +37,7 @@ void KeptNumbers::put(const std::string& id, const nlohmann::json& numbers) cons
 }
 
 std::filesystem::path KeptNumbers::file(const std::string& id) const {
-    return m_folder / ("cache-" + id + ".json");
+    return m_folder / (m_study + "-" + id + ".json");
 }
 
 nlohmann::json to_json(const RunNumbers& n) {

@@ -14,7 +14,8 @@ namespace refreshlab {
 /// Numbers that earlier calls left behind, a file each; without a folder none are kept.
 class KeptNumbers {
 public:
-    explicit KeptNumbers(std::filesystem::path folder);
+    /// \param study  begins the names of its files
+    explicit KeptNumbers(std::filesystem::path folder, std::string study = "cache");
     /// Throws Error{bad_input}: a file that is no JSON.
     [[nodiscard]] std::optional<nlohmann::json> get(const std::string& id) const;
     void put(const std::string& id, const nlohmann::json& numbers) const;
@@ -22,6 +23,7 @@ public:
 private:
     [[nodiscard]] std::filesystem::path file(const std::string& id) const;
     std::filesystem::path m_folder;
+    std::string m_study;
 };
 
 /// What a table needs of a run.

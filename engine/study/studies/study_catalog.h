@@ -48,6 +48,13 @@ namespace refreshlab {
 /// (derived.db, a sweep's file), and a later call goes on with what is there. Only the teacher of the options is loaded.
 [[nodiscard]] StudyResult study_derived(const StudyOptions& options);
 
+/// Which of the teacher's entries carry the gain of a refresh, for three students of its weights (4-bit, 3-bit, without a quarter of the
+/// attention; or the one derivation that is given as student), on what the teacher answers to mt_bench questions (temperature 0.8, top-p 0.95): 3
+/// answers of 50 tokens; with options.limit so many of 82. Refreshes every 16 tokens, judged on the 16 tokens behind each. Tables:
+/// scope_study_tables.h. With options.traces numbers are kept there (scope-ID.json), and a later call goes on with what is there. It has no parts. Only
+/// the teacher of the options is loaded.
+[[nodiscard]] StudyResult study_scope(const StudyOptions& options);
+
 /// Cache policies at equal budgets, in the rows of RefreshKV's comparison. Without options.limit the quick form: 3 texts of a kind, 6 records
 /// of a kind; with it so many. Intervals over texts. With options.traces the numbers of every text and run are kept there
 /// (cache-ID.json), and a later call goes on with what is there. Parts:

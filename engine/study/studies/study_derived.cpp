@@ -2,12 +2,11 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/control/derive/derive_spec.h"
-#include "engine/model/derive/derive_student.h"
-#include "engine/model/model_source.h"
 #include "engine/record/recording/recording.h"
 #include "engine/results/sweep_store.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/study/jobs/job_pool.h"
+#include "engine/study/studies/derived_pairs.h"
 #include "engine/study/studies/derived_tables.h"
 #include "engine/study/studies/study_catalog.h"
 #include "engine/study/sweep/sweep_cells.h"
@@ -16,7 +15,6 @@
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -39,15 +37,6 @@ int32_t tokens_of_text(const StudyOptions& options) {
     return options.limit > 0 ? full_text_tokens : quick_text_tokens;
 }
 
-/// Every `every`-th layer from `first` on, as a list of a derivation; a shallow model leaves out its middle layer.
-std::string layers_of(int64_t layers, int64_t first, int64_t every) {
-    std::vector<int64_t> list;
-    for (int64_t layer = first; layer < layers; layer += every)
-        list.push_back(layer);
-    if (list.empty()) list.push_back(layers / 2);
-    return fmt::format("{}", fmt::join(list, "+"));
-}
-
 /// The study's students of a teacher with so many layers.
 std::vector<std::string> study_students(int64_t layers) {
     return {"bits=4,group=192",
@@ -55,8 +44,8 @@ std::vector<std::string> study_students(int64_t layers) {
             "bits=3,group=32,only=mlp",
             "ffn=0.75",
             "ffn=0.5",
-            "skip_attention=" + layers_of(layers, 3, 4),
-            fmt::format("skip_attention={0},skip_mlp={0}", layers_of(layers, 7, 8))};
+            "skip_attention=" + layers_from(layers, 3, 4),
+            fmt::format("skip_attention={0},skip_mlp={0}", layers_from(layers, 7, 8))};
 }
 
 /// A given text, before it is read.
@@ -80,8 +69,8 @@ std::string id_of(std::string_view what, const std::string& cell, const std::str
 class DerivedStudy {
 public:
     explicit DerivedStudy(const StudyOptions& options)
-        : m_options(teacher_alone(options))
-        , m_students(students_of(options, m_notes))
+        : m_options(checked(options))
+        , m_students(derived_students(options, study_students, m_notes))
         , m_runner(m_options) {
         m_models.teacher = model_fingerprint(m_options.base.teacher_dir);
         m_models.device = m_runner.pair().teacher->device().is_cuda() ? "cuda" : "cpu";
@@ -112,36 +101,9 @@ public:
     }
 
 private:
-    static StudyOptions teacher_alone(StudyOptions options) {
+    static StudyOptions checked(const StudyOptions& options) {
         check_parts(options, text_families);
-        options.base.mode = Mode::teacher;
-        options.base.student_dir.clear();
-        return options;
-    }
-
-    /// Paths ("derive:SPEC"). Before the teacher is read: a derivation that does not fit is known at once.
-    static std::vector<std::string> students_of(const StudyOptions& options,
-                                                std::vector<std::string>& notes) {
-        if (options.student_given && !is_derivation(options.base.student_dir))
-            throw Error("starting a study", options.base.student_dir,
-                        "the students of this study are made of the teacher",
-                        "give --student derive:SPEC, or leave it out");
-        const ModelShape shape = shape_of(ModelSource::open(options.base.teacher_dir)->config());
-        if (options.student_given) {
-            check_derive(derivation_of(options.base.student_dir), &shape);
-            return {options.base.student_dir};
-        }
-        std::vector<std::string> students;
-        for (const std::string& text : study_students(shape.layers)) {
-            const DeriveSpec spec = parse_derive(text);
-            if (const auto fault = derive_fault(spec, &shape)) {
-                notes.push_back(
-                    fmt::format("{} is left out: {} {}", derive_name(spec), fault->field, fault->problem));
-            } else {
-                students.push_back(derivation_path(spec));
-            }
-        }
-        return students;
+        return teacher_alone(options);
     }
 
     void list_texts() {
@@ -283,21 +245,9 @@ private:
         return readings;
     }
 
-    /// The teacher with this student of its weights; one that measures on a prompt is made for the text's.
     [[nodiscard]] std::shared_ptr<const ModelPair>
     make_pair(const std::string& student, const DerivedText& text, const Execution& execution = {}) const {
-        RunConfig config = text.config;
-        config.mode = Mode::overfill;
-        config.student_dir = student;
-        const auto known = std::make_shared<RunText>();
-        known->prompt.ids = text.prompt;
-        known->given = text.text;
-        const std::shared_ptr<const ModelPair> teacher(std::shared_ptr<void>(), &m_runner.pair());
-        PreparedRun run = prepare_run(config, teacher, device_memory_available, known);
-        if (execution) run.execution = execution;
-        require_memory(run.memory);
-        load_models(run, config);
-        return run.pair;
+        return derived_pair(m_runner.pair(), text.config, student, text.prompt, text.text, execution);
     }
 
     void say(const std::string& student, const DerivedText& text) {

@@ -25,6 +25,13 @@ RunConfig small(int32_t max_tokens) {
     return config;
 }
 
+/// The map is whole, was ended, or was refused.
+std::shared_ptr<const EngineStatus> measured(SessionWorker& worker, Watcher& watch,
+                                             const command::ComputeScope& asked) {
+    watch.answered(worker.send(asked));
+    return watch.until([](const EngineStatus& s) { return !s.scope || !s.scope->computing; });
+}
+
 } // namespace
 
 TEST_CASE("a scope map comes up in the status whole, and is the one that compute_scope_map gives",
@@ -32,8 +39,7 @@ TEST_CASE("a scope map comes up in the status whole, and is the one that compute
     SessionWorker worker;
     Watcher watch(worker);
     run_to_end(worker, watch, small(40));
-    const auto status = watch.answered(
-        worker.send(command::ComputeScope{.every = 0, .horizon = 6, .blocks = 2, .keep = 0.5}));
+    const auto status = measured(worker, watch, {.every = 0, .horizon = 6, .blocks = 2, .keep = 0.5});
     REQUIRE(status->scope);
     CHECK(status->scope->run_id == worker.recording()->info().id);
     CHECK_FALSE(status->scope->computing);
@@ -66,17 +72,37 @@ TEST_CASE("Stop ends the measuring of scopes and no run; a map that was there st
     SessionWorker worker;
     Watcher watch(worker);
     run_to_end(worker, watch, small(60));
-    const auto first =
-        watch.answered(worker.send(command::ComputeScope{.every = 20, .horizon = 4, .blocks = 1, .keep = 0}));
+    const auto first = measured(worker, watch, {.every = 20, .horizon = 4, .blocks = 1, .keep = 0});
     REQUIRE(first->scope->map);
-    const uint64_t ticket = worker.send(command::ComputeScope{.every = 1, .horizon = 16, .keep = 1});
+    worker.send(command::ComputeScope{.every = 1, .horizon = 16, .keep = 1});
     watch.until([&](const EngineStatus& s) { return s.scope->computing && s.scope->rows_done > 0; });
-    worker.send(command::Stop{});
-    const auto ended = watch.answered(ticket);
+    const auto ended = watch.answered(worker.send(command::Stop{}));
     CHECK_FALSE(ended->scope->computing);
     CHECK(ended->scope->map == first->scope->map);
     CHECK(ended->state == EngineState::finished);
     CHECK(ended->errors == first->errors);
+}
+
+TEST_CASE("while scopes are measured settings are taken and Play is refused; a rewind ends the map",
+          "[session][worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    watch.answered(worker.send(command::StartRun{small(60), true}));
+    watch.answered(worker.send(command::Step{50}));
+    watch.until([](const EngineStatus& s) { return s.state == EngineState::paused; });
+    watch.answered(worker.send(command::ComputeScope{.every = 1, .horizon = 16, .keep = 1}));
+    const auto set = watch.answered(worker.send(command::SetParameter{"periodic.every", "20"}));
+    CHECK(set->scope->computing);
+    CHECK(set->applied.policy.triggers[0].threshold == 20);
+    const auto refused = watch.answered(worker.send(command::Resume{}));
+    CHECK_THAT(refused->error, ContainsSubstring("scopes of this text are being measured"));
+    CHECK(refused->scope->computing);
+    CHECK(refused->state == EngineState::paused);
+    const auto back = watch.answered(worker.send(command::Rewind{10}));
+    CHECK_FALSE(back->scope->computing);
+    CHECK(back->scope->map == nullptr);
+    const auto goes = watch.answered(worker.send(command::Resume{}));
+    CHECK(goes->errors == refused->errors);
 }
 
 TEST_CASE("scopes that cannot be measured are refused in one line", "[session][worker][bad-input]") {

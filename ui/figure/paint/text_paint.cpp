@@ -205,6 +205,12 @@ void paint_token(const FigurePen& pen, const TextMetrics& m, const TextLayout& l
     }
 }
 
+/// Dots below what is not settled.
+void paint_dots(const FigurePen& pen, double x, double right, double y, double size) {
+    for (; x + size <= right; x += 2.5 * size)
+        pen.canvas.rectangle({x, y, size, size}, pen.style.theme.accent_ink);
+}
+
 /// A box with something on it, as small as letters.
 LegendEntry sample(std::string words, std::function<void(const FigurePen&, const FigureRect&)> draw) {
     return {.words = std::move(words), .mark = LegendEntry::Mark::sample, .draw_sample = std::move(draw)};
@@ -276,6 +282,17 @@ void paint_prompt(const FigurePen& pen, const TextMetrics& m, const TextLayout& 
     }
 }
 
+void paint_draft(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, FigurePoint origin) {
+    const FigureGroup group(pen.canvas, "draft");
+    const Colour ink = with_alpha(pen.style.theme.text_muted | alpha_mask, 0.8F);
+    for (const TextLayout::Fragment& f : layout.fragments()) {
+        const FigureRect box = token_box(m, f, origin);
+        paint_words(pen, m, layout.text(f), box.x, origin.y + static_cast<double>(f.line) * m.pitch + m.flag,
+                    ink);
+        paint_dots(pen, box.x, box.right(), box.bottom() + m.font * 0.04, std::max(1.0, m.font * 0.1));
+    }
+}
+
 std::vector<LegendEntry> text_legend(const Theme& theme, const TextPicture& picture,
                                      std::optional<StepRange> tokens) {
     const Recording& run = picture.recording;
@@ -286,6 +303,14 @@ std::vector<LegendEntry> text_legend(const Theme& theme, const TextPicture& pict
         return false;
     };
     std::vector<LegendEntry> all;
+    if (picture.drafted)
+        all.push_back(sample("not yet settled", [](const FigurePen& pen, const FigureRect& at) {
+            TextStyle ink = pen.small();
+            ink.colour = with_alpha(pen.style.theme.text_muted | alpha_mask, 0.8F);
+            pen.canvas.text({at.x, at.bottom() - at.height * 0.1}, "ab", ink);
+            paint_dots(pen, at.x, at.right(), at.bottom() + at.height * 0.05,
+                       std::max(1.0, at.height * 0.12));
+        }));
     if (picture.origins) {
         for (const Origin origin :
              {Origin::student, Origin::teacher_refresh, Origin::teacher_keys, Origin::teacher_values,

@@ -46,6 +46,7 @@ struct TextPicture {
     TokenDifference::Side side = TokenDifference::Side::first;
     std::optional<int64_t> played_to = {}; ///< tokens beyond have not happened yet
     bool rejected = false;                 ///< the layout has drafted tokens that were rejected
+    bool drafted = false;                  ///< a draft that nobody has judged stands behind it
     bool shows_pending = false;            ///< the newest token is chosen and not yet read: a frame
     int64_t first_token = 1;               ///< y_t that the layout begins with
     Colour ground = 0;                     ///< behind the text
@@ -65,6 +66,9 @@ void paint_tokens(const FigurePen& pen, const TextMetrics& m, const TextLayout& 
 /// The same of the prompt, whose lines stand closer and whose tokens have few marks.
 void paint_prompt(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, size_t begin,
                   size_t end, FigurePoint origin, const TextPicture& picture);
+
+/// The tokens of a draft that nobody has judged, paler and with dots below: they are no steps yet.
+void paint_draft(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, FigurePoint origin);
 
 /// What marks mean. \param tokens  y_t of which those count that occur; nothing: every mark that the picture may have
 [[nodiscard]] std::vector<LegendEntry> text_legend(const Theme& theme, const TextPicture& picture,

@@ -28,6 +28,7 @@ void TextPanel::forget() {
     m_origins.reset();
     m_gone.reset();
     m_rejected.clear();
+    m_draft_tokens.clear();
 }
 
 void TextPanel::lay_out_anew(UiContext& ctx, float width, float font_size) {
@@ -76,6 +77,7 @@ TextPicture TextPanel::picture(const UiContext& ctx) const {
             .other = m_comparing ? &m_compared.difference() : nullptr,
             .played_to = ctx.playback.playing() ? std::optional(ctx.shown_step() + 1) : std::nullopt,
             .rejected = m_rejected.shown() != nullptr,
+            .drafted = !m_draft_tokens.empty(),
             .shows_pending = true,
             .ground = ImGui::GetColorU32(ImGuiCol_WindowBg)};
 }
@@ -108,6 +110,7 @@ void TextPanel::draw(UiContext& ctx) {
     if (ImGui::BeginChild("##text", {own_width, own_height}, ImGuiChildFlags_None)) {
         const float width = ImGui::GetWindowWidth() - ImGui::GetStyle().ScrollbarSize - 6;
         update_layout(ctx, std::max(width, font * 4), m);
+        lay_out_draft(ctx);
         const float top = ImGui::GetWindowPos().y, bottom = top + ImGui::GetWindowHeight();
         m_hovered_token = 0;
         draw_prompt(ctx, m, top, bottom);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/control/engine_link.h"
 #include "ui/figure/paint/text_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/panels/text/compared_text.h"
@@ -44,6 +45,9 @@ private:
         return token == ctx.steps + 1;
     }
     [[nodiscard]] TextPicture picture(const UiContext& ctx) const;
+    // text_draft.cpp
+    void lay_out_draft(UiContext& ctx);
+    void draw_draft(UiContext& ctx, const Metrics& m, ImVec2 origin, bool hovered);
     // text_toolbar.cpp
     void draw_toolbar(UiContext& ctx);
     void draw_signal_list(UiContext& ctx);
@@ -73,6 +77,8 @@ private:
     TokenOrigins m_origins;
     GoneTokens m_gone; ///< at the shown step: dimmed
     RejectedDrafts m_rejected;
+    TextLayout m_draft;                           ///< of the draft that goes on, from the end of m_text on
+    std::vector<OpenDraft::Token> m_draft_tokens; ///< in it
     bool m_prompt_open = true;
     std::optional<int64_t> m_seen_selection; ///< to notice a selection made elsewhere
     bool m_was_live = true, m_at_end = true;

@@ -71,7 +71,8 @@ void TextPanel::draw_prompt_tokens(UiContext& ctx, const Metrics& m, float clip_
 void TextPanel::draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, float clip_bottom) {
     const ImVec2 origin = ImGui::GetCursorScreenPos();
     const auto lines = static_cast<int64_t>(m_text.num_lines());
-    const float height = static_cast<float>(lines) * m.pitch + m.font * 0.5F;
+    const auto drafted = m_draft_tokens.empty() ? 0 : static_cast<int64_t>(m_draft.num_lines()) - 1;
+    const float height = static_cast<float>(lines + drafted) * m.pitch + m.font * 0.5F;
     ImGui::InvisibleButton("##tokens",
                            {std::max(1.0F, ImGui::GetContentRegionAvail().x), std::max(1.0F, height)});
     const bool hovered = ImGui::IsItemHovered();
@@ -97,6 +98,7 @@ void TextPanel::draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, fl
                 }(),
                 "text/token/{}", f.token + 1);
     draw_matches(ctx, m, begin, end, origin);
+    draw_draft(ctx, m, origin, hovered);
     const auto frame = [&](int64_t step, ImU32 colour, float thickness) {
         if (step >= 0 && step < static_cast<int64_t>(m_text.num_tokens()))
             draw_frame(m, step + 1, origin, colour, thickness);

@@ -102,7 +102,7 @@ std::vector<Chunk> chunks_of(std::string_view bytes, std::string& unfinished) {
 
 } // namespace
 
-void TextLayout::reset(Style style, Measure measure) {
+void TextLayout::reset(Style style, Measure measure, float pen) {
     m_style = std::move(style);
     m_measure = std::move(measure);
     m_pool.clear();
@@ -111,7 +111,7 @@ void TextLayout::reset(Style style, Measure measure) {
     m_token_first.clear();
     m_token_last.clear();
     m_unfinished.clear();
-    m_x = 0;
+    m_x = pen;
     m_word_first = 0;
     m_soft_line = m_joined = false;
 }

@@ -43,7 +43,8 @@ public:
     };
 
     /// Drops everything; what is appended from now on is laid out with this.
-    void reset(Style style, Measure measure);
+    /// \param pen  where the first line begins
+    void reset(Style style, Measure measure, float pen = 0);
     void append(std::string_view bytes, bool special);
     /// Words between the last token and the next that are no token of the text: they have no index, and no token's range holds them.
     void append_aside(std::string_view bytes, bool special);
@@ -63,6 +64,7 @@ public:
     /// Token whose box holds x on a line; -1 where there is none.
     [[nodiscard]] int32_t token_at(size_t line, float x) const;
     [[nodiscard]] const Style& style() const { return m_style; }
+    [[nodiscard]] float pen() const { return m_x; } ///< where the last line ends
 
 private:
     void add_all(std::string_view bytes, bool special, std::string& unfinished);
