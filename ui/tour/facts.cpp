@@ -154,8 +154,14 @@ constexpr Fact facts[] = {
      [](const ShellState& s) {
          return of_run(s, false, [](const RunNumbers& n) { return n.added_percent; });
      }},
-    {"runs", "Runs of the panel Runs.",
-     [](const ShellState& s) { return number(static_cast<double>(s.runs.tree().runs().size())); }},
+    // Not how many there are: where a new one takes the place of the oldest, that does not grow.
+    {"runs", "Runs that the panel Runs has listed since the window was opened.",
+     [](const ShellState& s) {
+         RunKey newest = 0;
+         for (const RunNode& run : s.runs.tree().runs())
+             newest = std::max(newest, run.key);
+         return number(static_cast<double>(newest));
+     }},
     {"ticked", "Runs that are ticked for comparison.",
      [](const ShellState& s) { return number(static_cast<double>(s.runs.compared().size())); }},
     {"looked_at", "Name of the run that is looked at.",

@@ -1,5 +1,6 @@
 #include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
+#include "tests/gui/painted.h"
 #include "tests/gui/robot.h"
 #include "ui/scene/text/token_label.h"
 
@@ -117,10 +118,52 @@ void the_bar_shows_what_tokens_show(Robot& r) {
     }
 }
 
+/// A draft grows behind the text while it goes on, and is no part of it until it is judged.
+void a_draft_is_shown_until_it_is_judged(Robot& r) {
+    RunConfig config = r.config(200);
+    config.policy = preset_policy("speculative");
+    config.policy.triggers[0].threshold = 64;
+    config.prompt = "Write a tale.";
+    r.start(config, 1);
+    const int64_t steps = r.recording()->steps();
+    // What the first draft left settled comes out before another begins.
+    r.engine().send(command::SetPace{20});
+    r.engine().send(command::Resume{});
+    GUI_CHECK(r.until([&] { return r.status()->draft && r.status()->draft->tokens.size() >= 6; }, 20000));
+    r.engine().send(command::Pause{});
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::paused; }));
+    const auto draft = r.status()->draft;
+    GUI_CHECK(draft && draft->tokens.size() < 64);
+    const RecordedCanvas canvas = painted(r);
+    GUI_CHECK(r.recording()->steps() >= steps);
+    GUI_CHECK(r.ctx().landmarks.text("text/drafted") == std::to_string(draft->tokens.size()));
+    GUI_CHECK(!canvas.texts_of("draft").empty() && !canvas.rectangles_of("draft").empty());
+    GUI_CHECK(canvas.says("not yet settled"));
+    std::string words, wanted;
+    for (const auto& text : canvas.texts_of("draft"))
+        words += text.words;
+    for (const OpenDraft::Token& token : draft->tokens)
+        wanted += std::string(r.recording()->tokens().token_bytes(token.id));
+    std::erase_if(words, [](char c) { return c == ' '; });
+    std::erase_if(wanted, [](char c) { return c == ' '; });
+    if (wanted.find_first_of("\n\t") == std::string::npos) GUI_CHECK(words == wanted);
+    // No step: the newest token is the pending one.
+    GUI_CHECK(!r.find("text/token/" + std::to_string(r.recording()->steps() + 2)));
+    // Judged, it is gone from there.
+    r.engine().send(command::SetPace{0});
+    r.step(1);
+    GUI_CHECK(!r.status()->draft);
+    GUI_CHECK(r.recording()->drafts().size() > 0);
+    GUI_CHECK(painted(r).texts_of("draft").empty());
+    GUI_CHECK(r.ctx().landmarks.text("text/drafted") == "0");
+}
+
 } // namespace
 
 std::vector<Case> text_cases() {
     return {
+        {"text", "TX9 a draft that goes on stands behind the text, paler and with dots, until it is judged",
+         a_draft_is_shown_until_it_is_judged},
         {"text", "TX5 TL1 click a token: every panel shows the step that chose it", click_a_token},
         {"text", "TX1 TX2 TX4 tokens are coloured by a signal and tell their candidates on hover",
          tokens_are_coloured_and_explained},

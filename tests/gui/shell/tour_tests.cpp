@@ -153,7 +153,7 @@ void play(Robot& r, const std::string& id) {
             for (const ui::TourMove& move : now.moves)
                 make(r, move);
             const bool done =
-                r.until([&] { return tour.told() || tour.step() > step || !tour.active(); }, 600);
+                r.until([&] { return tour.told() || tour.step() > step || !tour.active(); }, 12000);
             if (!done) IM_ERRORF("step %d of %s is not done", static_cast<int>(step) + 1, id.c_str());
             GUI_CHECK(done);
         }
