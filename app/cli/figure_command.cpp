@@ -43,18 +43,20 @@ struct Options {
     std::optional<int64_t> from, to, step;
 };
 
-/// Whether --signal says what a signal is, and not only its name.
-bool is_definition(const std::string& signal) {
-    return signal.find('=') != std::string::npos;
+/// The signal that --signal defines; nothing where it only names one.
+std::optional<OwnSignal> defined_signal(const std::string& signal) {
+    if (signal.find('=') == std::string::npos) return std::nullopt;
+    return own_signal_from_text(signal, "--signal");
 }
 
 /// The runs of the traces: the chosen ones in the order of --run, else the newest of each; for a comparison all of a single trace.
-std::vector<ui::FigureRun> runs_of(const Options& options) {
+/// \param defined  one more signal of each
+std::vector<ui::FigureRun> runs_of(const Options& options, const std::optional<OwnSignal>& defined) {
     std::vector<std::shared_ptr<Recording>> all;
     std::map<const Recording*, RunLabel> label_of;
     std::vector<ui::FigureRun> found;
     std::vector<OwnSignal> own;
-    if (is_definition(options.signal)) own.push_back(own_signal_from_text(options.signal, "--signal"));
+    if (defined) own.push_back(*defined);
     const auto add = [&](const std::shared_ptr<Recording>& run) {
         const RunLabel& label = label_of[run.get()];
         found.push_back({with_own_signals(run, own), label.name, label.colour});
@@ -134,12 +136,11 @@ ui::FigureRequest request_of(const Options& options) {
         request.views.signals = ui::parse_plots(options.signals, "--signals");
         request.all_signals = true;
     }
+    const auto defined = defined_signal(options.signal);
+    if (defined) request.views.signals.choose(defined->name).shown = true;
     if (!options.signal.empty())
         request.views.text.coloured_by = request.views.distribution.signal =
-            is_definition(options.signal) ? own_signal_from_text(options.signal, "--signal").name
-                                          : options.signal;
-    if (is_definition(options.signal))
-        request.views.signals.choose(request.views.distribution.signal).shown = true;
+            defined ? defined->name : options.signal;
     request.views.text.rejected = request.views.signals.rejected = options.rejected;
     request.notes = options.notes;
     if (!options.objective.empty()) request.views.landscape.objective = objective_of(options.objective);
@@ -147,7 +148,7 @@ ui::FigureRequest request_of(const Options& options) {
     request.from = options.from;
     request.to = options.to;
     request.step = options.step;
-    request.runs = runs_of(options);
+    request.runs = runs_of(options, defined);
     if (request.panel == "landscape" || request.panel == "frontier" ||
         (request.panel == "text" && request.views.text.coloured_by == ui::gain_colouring))
         request.landscape = load_landscape_of(options.traces.front(), *request.runs.front().recording);

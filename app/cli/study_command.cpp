@@ -26,10 +26,11 @@ void add_model_options(CLI::App& command, StudyCommandOptions& options, const ch
                     "Records of each prompt file; without it the study's own number")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000));
-    command.add_option("--parts", options.parts, fmt::format("Only these: {}", parts))
-        ->type_name("A,B")
-        ->delimiter(',')
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    if (*parts != '\0')
+        command.add_option("--parts", options.parts, fmt::format("Only these: {}", parts))
+            ->type_name("A,B")
+            ->delimiter(',')
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     command.add_option("--prompts", options.prompts, "Folder of prompt files (default: the bundled ones)")
         ->type_name("DIR");
     command.add_option("--traces", options.traces, "Save every run as a trace into this folder")
@@ -57,7 +58,7 @@ void add_model_options(CLI::App& command, StudyCommandOptions& options, const ch
         ->check(CLI::Range(0, 4096));
 }
 
-/// \param parts  names of its parts; null: a study without models
+/// \param parts  names of its parts; empty: it is one whole; null: a study without models
 std::unique_ptr<Study> add_study(CLI::App& command, const char* name, const char* help, const char* parts) {
     auto study = std::make_unique<Study>();
     study->options.name = name;
@@ -109,7 +110,7 @@ Command add_study_command(CLI::App& app) {
     add("scope",
         "Students made of the teacher's own weights: which of the teacher's entries carry the gain of a "
         "refresh",
-        "it has none");
+        "");
     add("cache", "Cache policies at equal budgets: perplexity, recall, and both axes together",
         "text, recall, written, both");
     return [studies] {

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace refreshlab::gui {
 
@@ -105,6 +107,12 @@ void take_picture(Robot& r, const std::string& id, size_t step) {
     r.frames(3);
 }
 
+bool waits_for(const ui::TourStep& step, std::string_view fact) {
+    std::vector<std::string> facts;
+    if (step.until) step.until->collect_facts(facts);
+    return std::ranges::find(facts, fact) != facts.end();
+}
+
 /// The published model that the chapter runs on and this machine does not have; empty: none.
 std::string missing_model(Robot& r, const ui::Chapter& chapter) {
     const auto folder = models_folder(r.window().assets());
@@ -143,8 +151,9 @@ void play(Robot& r, const std::string& id) {
                       static_cast<int>(tour.step()) + 1, tour.words().c_str());
         GUI_CHECK(asks);
         r.frames(10);
-        // A landscape of this very text may be there already, from a time before.
-        GUI_CHECK(tour.step() == step && (!tour.told() || r.ctx().landscape));
+        // A landscape takes longer than anything else, and that of this very text may be there already, from a time before.
+        const bool of_landscape = waits_for(now, "landscape.complete");
+        GUI_CHECK(tour.step() == step && (!tour.told() || (of_landscape && r.ctx().landscape)));
         check_bubble(r);
         if (!tour.anchor())
             IM_ERRORF("step %d: nothing is drawn of what it speaks of", static_cast<int>(step) + 1);
@@ -152,8 +161,8 @@ void play(Robot& r, const std::string& id) {
         if (now.until && !tour.told()) {
             for (const ui::TourMove& move : now.moves)
                 make(r, move);
-            const bool done =
-                r.until([&] { return tour.told() || tour.step() > step || !tour.active(); }, 12000);
+            const bool done = r.until([&] { return tour.told() || tour.step() > step || !tour.active(); },
+                                      of_landscape ? 12000 : 600);
             if (!done) IM_ERRORF("step %d of %s is not done", static_cast<int>(step) + 1, id.c_str());
             GUI_CHECK(done);
         }

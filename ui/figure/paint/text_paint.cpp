@@ -205,7 +205,11 @@ void paint_token(const FigurePen& pen, const TextMetrics& m, const TextLayout& l
     }
 }
 
-/// Dots below what is not settled.
+/// Of words that are not settled.
+Colour draft_ink(const Theme& theme) {
+    return with_alpha(theme.text_muted | alpha_mask, 0.8F);
+}
+/// Dots below them.
 void paint_dots(const FigurePen& pen, double x, double right, double y, double size) {
     for (; x + size <= right; x += 2.5 * size)
         pen.canvas.rectangle({x, y, size, size}, pen.style.theme.accent_ink);
@@ -284,7 +288,7 @@ void paint_prompt(const FigurePen& pen, const TextMetrics& m, const TextLayout& 
 
 void paint_draft(const FigurePen& pen, const TextMetrics& m, const TextLayout& layout, FigurePoint origin) {
     const FigureGroup group(pen.canvas, "draft");
-    const Colour ink = with_alpha(pen.style.theme.text_muted | alpha_mask, 0.8F);
+    const Colour ink = draft_ink(pen.style.theme);
     for (const TextLayout::Fragment& f : layout.fragments()) {
         const FigureRect box = token_box(m, f, origin);
         paint_words(pen, m, layout.text(f), box.x, origin.y + static_cast<double>(f.line) * m.pitch + m.flag,
@@ -306,7 +310,7 @@ std::vector<LegendEntry> text_legend(const Theme& theme, const TextPicture& pict
     if (picture.drafted)
         all.push_back(sample("not yet settled", [](const FigurePen& pen, const FigureRect& at) {
             TextStyle ink = pen.small();
-            ink.colour = with_alpha(pen.style.theme.text_muted | alpha_mask, 0.8F);
+            ink.colour = draft_ink(pen.style.theme);
             pen.canvas.text({at.x, at.bottom() - at.height * 0.1}, "ab", ink);
             paint_dots(pen, at.x, at.right(), at.bottom() + at.height * 0.05,
                        std::max(1.0, at.height * 0.12));
