@@ -86,7 +86,7 @@ asan-program: setup
 tsan: setup
 	@bash scripts/tsan.sh
 
-# What a frame of the window costs at 100, 1,000 and 10,000 steps (docs/reference/performance.md).
+# What a frame of the window costs at 100, 1,000 and 10,000 steps (docs/development/performance.md).
 bench-frame: build
 	@LP_NUM_THREADS=1 build/tests/bench/bench_frame
 

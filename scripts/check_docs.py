@@ -7,7 +7,7 @@ import sys
 root = pathlib.Path(__file__).resolve().parent.parent
 pages = [root / "README.md", root / "THIRD_PARTY.md", *sorted((root / "docs").rglob("*.md"))]
 # It quotes the files of other projects.
-quoting = {root / "docs/reference/style.md"}
+quoting = {root / "docs/development/style.md"}
 # Where a path in backquotes may begin: at the root, in docs, beside the page, or, for tests, in tests and tests/engine.
 places = [root, root / "docs", root / "tests", root / "tests/engine"]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures of docs/refreshkv-by-hand.md with the bundled pair; no display is needed.
+# Makes the pictures of docs/howto/refreshkv-by-hand.md with the bundled pair; no display is needed.
 # Usage: scripts/refreshkv_pictures.sh [PROGRAM]     (default build/refreshlab; seen from the repository's root)
 set -euo pipefail
 cd "$(dirname "$0")/.."

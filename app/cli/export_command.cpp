@@ -35,7 +35,7 @@ Command add_export_command(CLI::App& app) {
                      "blocked.csv and notes.csv where the run has such things, schedules.csv and "
                      "frontiers.csv where it has a "
                      "landscape "
-                     "(docs/trace-format.md)")
+                     "(docs/reference/trace-format.md)")
         ->type_name("DIR");
     command->add_option("--npz", options->npz, "The run's landscape as arrays for NumPy, in one .npz file")
         ->type_name("FILE");
@@ -45,7 +45,7 @@ Command add_export_command(CLI::App& app) {
         ->add_option(
             "--signal", options->signals,
             "A signal of your own as one more column, worked out from what the run recorded: \"rise = "
-            "entropy_bits - mean(entropy_bits, 16)\" (docs/policies.md); may be repeated")
+            "entropy_bits - mean(entropy_bits, 16)\" (docs/reference/refresh-policies.md); may be repeated")
         ->type_name("NAME=EXPRESSION")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);

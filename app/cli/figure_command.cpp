@@ -321,7 +321,7 @@ Command add_figure_command(CLI::App& app) {
             fmt::format(
                 "text, distribution: which signal (default: entropy_bits); text also {}, {} or {}. Or one of "
                 "your own, worked out from what was recorded, in signals and compare as one more plot: "
-                "\"rise = entropy_bits - mean(entropy_bits, 16)\" (docs/policies.md)",
+                "\"rise = entropy_bits - mean(entropy_bits, 16)\" (docs/reference/refresh-policies.md)",
                 ui::gain_colouring, ui::mean_colouring, ui::head_colouring))
         ->type_name("SIGNAL|NAME=EXPRESSION");
     command->add_flag("--rejected", options->rejected,

@@ -106,7 +106,7 @@ std::string range_of(const CacheParameter& parameter) {
 }
 
 void list_policies() {
-    print("Refresh presets (--policy NAME; a file of one's own: docs/policies.md)\n");
+    print("Refresh presets (--policy NAME; a file of one's own: docs/reference/refresh-policies.md)\n");
     for (const Preset& preset : presets())
         print("  {:<18} {}\n", preset.name, preset.description);
     print("\nSignals (a trigger compares one of them)\n");
@@ -114,7 +114,8 @@ void list_policies() {
         print("  {:<28} {}{}. Cost: {}\n", signal.name, signal.description,
               signal.unit.empty() ? "" : fmt::format(" Unit: {}", signal.unit), signal.cost_hint);
     }
-    print("\nCache policies (--student-cache NAME, --teacher-cache NAME; docs/cache-policies.md)\n");
+    print(
+        "\nCache policies (--student-cache NAME, --teacher-cache NAME; docs/reference/cache-policies.md)\n");
     for (const CacheMethod& method : cache_methods()) {
         print("  {:<16} {} {}: {}.\n", method.name, method.summary, method.source, method.cost);
         for (const CacheParameter& parameter : method.parameters) {

@@ -55,7 +55,7 @@ Command add_run_command(CLI::App& app) {
         ->add_option(
             "--commands", options->commands,
             "Steer the run as a person would: a JSON list of commands with their steps, refreshes by "
-            "hand among them (docs/commands.md)")
+            "hand among them (docs/reference/command-files.md)")
         ->type_name("FILE");
     command
         ->add_option(

@@ -15,7 +15,7 @@ Command add_sweep_command(CLI::App& app) {
     CLI::App* command = app.add_subcommand(
         "sweep",
         "A grid of modes, policies, thresholds, prompts and seeds: resumable, a database and a table");
-    command->add_option("SPEC", options->spec, "The grid as JSON (docs/sweeps.md)")
+    command->add_option("SPEC", options->spec, "The grid as JSON (docs/reference/sweeps.md)")
         ->required()
         ->type_name("SPEC.json");
     command

@@ -131,12 +131,12 @@ void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
                     "decodes); default overfill")
         ->type_name("MODE");
     command
-        .add_option(
-            "--policy", m_policy,
-            "When to refresh: none, periodic, window, entropy, kl, burst, mc; to verify as well: "
-            "speculative, "
-            "entropy_stop, confidence_stop, verify_when_unsure; or a JSON file (docs/policies.md); default "
-            "none, in the window entropy")
+        .add_option("--policy", m_policy,
+                    "When to refresh: none, periodic, window, entropy, kl, burst, mc; to verify as well: "
+                    "speculative, "
+                    "entropy_stop, confidence_stop, verify_when_unsure; or a JSON file "
+                    "(docs/reference/refresh-policies.md); default "
+                    "none, in the window entropy")
         ->type_name("PRESET|FILE");
     for (auto* const value : {&m_student_cache, &m_teacher_cache}) {
         const bool student = value == &m_student_cache;
@@ -151,7 +151,7 @@ void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
     command
         .add_option("--signal", m_signals,
                     "A signal of your own, recorded and plotted like any other: \"rise = entropy_bits - "
-                    "mean(entropy_bits, 16)\" (docs/policies.md); may be repeated")
+                    "mean(entropy_bits, 16)\" (docs/reference/refresh-policies.md); may be repeated")
         ->type_name("NAME=EXPRESSION")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);

@@ -295,7 +295,7 @@ void AppWindow::write_picture(const Picture& picture) {
     const auto factor = static_cast<float>(scale);
     const Platform::Size size = m_platform->framebuffer_size();
     FrameBuffer buffer;
-    // The first frame asks for glyphs of the new density, the second has them all (reference/ui.md, 5).
+    // The first frame asks for glyphs of the new density, the second has them all (development/ui.md, 5).
     for (int i = 0; i < 2; ++i) {
         build_frame(factor);
         draw_to(&buffer, size.width * scale, size.height * scale);

@@ -11,7 +11,7 @@
 
 #include <stdexcept>
 
-// Static: the ImGui Test Engine brings the same library (reference/ui.md, 9).
+// Static: the ImGui Test Engine brings the same library (development/ui.md, 9).
 #define STB_IMAGE_WRITE_STATIC
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #pragma GCC diagnostic push

@@ -10,7 +10,7 @@ namespace refreshlab {
 
 class Recording;
 
-/// Where a picture comes from, as it is embedded in the PNG (keyword "RefreshLab"; reference/ui.md, EX5): JSON with
+/// Where a picture comes from, as it is embedded in the PNG (keyword "RefreshLab"; development/ui.md, EX5): JSON with
 /// program, version, command line, run id, parent id, policy, seed, steps, prompt, models, device and dtype. What does
 /// not exist (no run yet) is null.
 [[nodiscard]] std::string picture_origin(const Recording* recording, const std::string& command_line);

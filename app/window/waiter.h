@@ -8,7 +8,7 @@
 namespace refreshlab {
 
 /// How the loop waits. GLFW's own waiting works with a display only: on the null platform its waits return at once and
-/// its wake-ups do nothing (reference/ui.md, 6), so there a condition variable takes its place.
+/// its wake-ups do nothing (development/ui.md, 6), so there a condition variable takes its place.
 class Waiter {
 public:
     virtual ~Waiter() = default;

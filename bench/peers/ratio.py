@@ -1,4 +1,4 @@
-"""When a ratio of two speeds may be printed (docs/reference/performance.md, section 8): both programs made the same ids, or
+"""When a ratio of two speeds may be printed (docs/development/performance.md, section 8): both programs made the same ids, or
 somebody says why they did not. Pure: no clock, no model."""
 
 

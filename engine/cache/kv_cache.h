@@ -85,7 +85,7 @@ public:
     void commit(int64_t n, Origin origin);
 
     /// Overwrites positions [first_pos, first_pos + n) with those of `teacher` (dense; same positions, all layers, K and V) as
-    /// far as they are still held: what was evicted stays evicted (reference/cache_policies.md, section 12). Origin teacher_refresh, refresh id `refresh`. Old columns go to the undo journal first, marked with `step`.
+    /// far as they are still held: what was evicted stays evicted (reference/cache-definitions.md, section 12). Origin teacher_refresh, refresh id `refresh`. Old columns go to the undo journal first, marked with `step`.
     /// Copies bits; devices may differ; on a GPU the host waits for nothing. first_pos + n <= length() and <= teacher.length(); `step` is never below that of
     /// an entry still in the journal                                                                     (asserted)
     /// Cost: one pass over 2 * layers * kv_heads * n * head_dim elements. \return bytes of the entries that were written, as the teacher stores them
@@ -118,7 +118,7 @@ public:
     /// Writes them; journalled. rows: as of read()
     void overwrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows,
                    int64_t step);
-    /// As overwrite(), and no later splice writes these entries: they hold what others were (reference/cache_policies.md, section 12).
+    /// As overwrite(), and no later splice writes these entries: they hold what others were (reference/cache-definitions.md, section 12).
     /// A splice tells them as skipped.
     void merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                     const at::Tensor& rows, int64_t step);

@@ -14,7 +14,7 @@
 namespace refreshlab {
 
 /// Commands from the UI thread to the decode thread. A later command with the same coalesce_key takes the place of the
-/// earlier one at the end of the queue, so a dragged slider never piles up (reference/style.md, habit 9). A whole new
+/// earlier one at the end of the queue, so a dragged slider never piles up (development/style.md, habit 9). A whole new
 /// policy also removes the settings that were meant for the waiting policy it replaces.
 /// Threads  any thread pushes, one thread pops. The mutex protects the deque only and is held for a push or a pop; the
 ///          decode thread waits on the condition while it has nothing to decode.

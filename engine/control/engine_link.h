@@ -127,7 +127,7 @@ public:
     /// The current run (a rewind or a new run replaces it); null before the first. Any thread; cheap.
     [[nodiscard]] virtual std::shared_ptr<const Recording> recording() const = 0;
     /// Sets the callback that the decode thread calls when there is news, at most once until the UI has taken it (see
-    /// reference/ui.md, 6). Set it before the first command. Once on_news() has returned, the former callback neither
+    /// development/ui.md, 6). Set it before the first command. Once on_news() has returned, the former callback neither
     /// runs nor will be called again. A callback must not call on_news() itself.
     virtual void on_news(std::function<void()> wake) = 0;
     /// What a start of this configuration would meet. Any thread, several at once; takes as long as reading a tokenizer does, so

@@ -101,7 +101,7 @@ struct RunConfig {
     uint64_t seed = 0;
     SamplerConfig sampler;
     RefreshPolicy policy;
-    /// Which entries each model's cache keeps and reads (reference/cache_policies.md). The teacher's acts in mode teacher alone: a
+    /// Which entries each model's cache keeps and reads (reference/cache-definitions.md). The teacher's acts in mode teacher alone: a
     /// teacher that hands its entries over keeps all of them.
     CachePolicyConfig student_cache, teacher_cache;
     bool shadow = false; ///< teacher runs every step: a complete live KL curve

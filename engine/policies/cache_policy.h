@@ -149,7 +149,7 @@ struct PolicySignal {
     std::vector<float> values; ///< [layers], of the step; absent() where a layer was not measured
 };
 
-/// One cache policy at work on one model's cache: the interfaces of reference/cache_policies.md, section 2. A method overrides
+/// One cache policy at work on one model's cache: the interfaces of reference/cache-definitions.md, section 2. A method overrides
 /// what it uses. The default of every function does nothing, and that is policy full.
 ///
 /// Order    per layer of the prompt: read_prompt; read_future where it is asked for; then finish_prompt. Per step and layer: before_attention, attention,

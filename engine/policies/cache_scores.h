@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-/// Arithmetic that cache policies share (reference/cache_policies.md, sections 1 and 3). fp32, one order, no threads.
+/// Arithmetic that cache policies share (reference/cache-definitions.md, sections 1 and 3). fp32, one order, no threads.
 namespace refreshlab::cache_scores {
 
 enum class Group : uint8_t { max, mean, first }; ///< of the query heads of a KV head

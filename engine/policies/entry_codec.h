@@ -28,7 +28,7 @@ struct EncodedBlock {
     std::vector<uint8_t> metadata; ///< what decoding needs beside them: scales, minima, which channels
 };
 
-/// Interface Codec of reference/cache_policies.md: a shorter form of rows. A policy makes its codecs, and says when they are used
+/// Interface Codec of reference/cache-definitions.md: a shorter form of rows. A policy makes its codecs, and says when they are used
 /// (CacheEditor::encode); the cache stores blocks, decodes them for attention, and encodes a block again when a refresh writes into it.
 /// Codecs have no state: the same rows give the same bytes.
 class EntryCodec {

@@ -9,7 +9,7 @@
 
 namespace refreshlab {
 
-/// The columns of a sweep, each once, in the order of tables. Definitions: docs/summary.md (they are the summary of the
+/// The columns of a sweep, each once, in the order of tables. Definitions: docs/reference/summary.md (they are the summary of the
 /// run, so live, `run` and `sweep` give one number) and reference/refresh.md, section 7.
 enum class Metric : uint8_t {
     teacher_ppl,

@@ -34,7 +34,7 @@ struct SweepTiming {
     size_t prompts = SIZE_MAX; ///< the first so many prompts only
 };
 
-/// A grid of runs, as data. Format: docs/sweeps.md.
+/// A grid of runs, as data. Format: docs/reference/sweeps.md.
 struct SweepSpec {
     std::string name;
     std::string text; ///< the file as it was

@@ -46,7 +46,7 @@ struct SweepResults {
 /// The SQLite file of a sweep (WAL, one transaction per finished run). Killing the process at any moment loses the runs in
 /// flight and nothing else; several processes may work on one file of one machine.
 ///
-/// File     tables meta, rows, prompts, cells (the plan), results, timings, failures; docs/sweeps.md.
+/// File     tables meta, rows, prompts, cells (the plan), results, timings, failures; docs/reference/sweeps.md.
 /// Threads  one at a time (the caller locks).
 /// Errors   Error{bad_input}: not a sweep, of a newer version, not writable; Error{failure} when writing fails later.
 class SweepStore {

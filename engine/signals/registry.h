@@ -15,7 +15,7 @@
 namespace refreshlab {
 
 /// "Not computed at this step": a NaN with a payload of its own, so that a measured NaN differs from it
-/// (reference/ui.md, SG8). Copying and storing keep the payload. Arithmetic does not: test before you compute.
+/// (development/ui.md, SG8). Copying and storing keep the payload. Arithmetic does not: test before you compute.
 inline constexpr uint32_t absent_bits = 0x7FC0AB5EU;
 [[nodiscard]] inline float absent() {
     return std::bit_cast<float>(absent_bits);

@@ -43,7 +43,7 @@ struct TaskResult {
 ///       stop ends the list. A word is scored when it is complete, if its role has a name that the almanac knows.
 ///   chain_of_key   Every line is right if it is a key of the prompt, was not used before, and starts with the last word of the
 ///       line before it (the first: with the word after "Begin with"). Correct prefix: leading right lines / keys of the
-///       prompt (reference/cache_policies.md, section 13, with lines for items); exact match: all of them and nothing else.
+///       prompt (reference/cache-definitions.md, section 13, with lines for items); exact match: all of them and nothing else.
 ///   ledger, table, retell   Byte by byte against the reference. Tokens are right up to the first difference, the token that
 ///       holds it is wrong, what follows is not scored. A retell prompt may ask to go on after the copy: only the part of the
 ///       reference that stands in the prompt is scored then.

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 /// The AVX-512 loops with two registers of 8 rows: first the upper half of a tile's rows for all blocks, then the lower, whose
-/// lines are near by then. Many rows: panels of one tile row, 3 rows at a time. Bit for bit the same results. Nothing but kernels here (reference/performance.md, 5.6).
+/// lines are near by then. Many rows: panels of one tile row, 3 rows at a time. Bit for bit the same results. Nothing but kernels here (development/performance.md, 5.6).
 #define RL_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define RL_AVX2_INLINE RL_AVX2 __attribute__((always_inline)) inline
 

@@ -14,7 +14,7 @@
 /// speed: on Zen 5 47 GB/s of 48. More rows share what was unpacked.
 /// Many rows are bound by arithmetic: panels of two tile rows, 5 rows at a time. The four chains of a block run one after the other, so
 /// that ten sums stand in registers and not forty. Rows are laid out without strides. Tried and dropped: chains side by side (0.5), 6, 8 and 12 rows, three and four tile rows, asking for the next rows early.
-/// The file holds nothing but kernels (reference/performance.md, 5.6).
+/// The file holds nothing but kernels (development/performance.md, 5.6).
 #define RL_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
 #define RL_AVX512_INLINE RL_AVX512 __attribute__((always_inline)) inline
 

@@ -7,7 +7,7 @@
 /// AVX2 + FMA + F16C inner loops, bit for bit those of AVX-512: 16 partial sums are two registers of 8. Story: with 16
 /// registers a block of 3 rows x 4 outputs fits only for half of the lanes, so the block is run twice, first for lanes
 /// 0-7, then for lanes 8-15 (its operands are in the first cache by then). One row takes both halves at once: there the
-/// weights must be read once. Every function carries its target, the file none (reference/performance.md, 5.6).
+/// weights must be read once. Every function carries its target, the file none (development/performance.md, 5.6).
 #define RL_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define RL_AVX2_INLINE RL_AVX2 __attribute__((always_inline)) inline
 

@@ -16,7 +16,7 @@
 /// rows of weights that are read side by side came in at half of the memory's speed: so a block asks for the lines of the
 /// block after the next while it works (1.5 times as fast on Zen 5, from memory and from the third cache). Keys of a cache
 /// come 8 at a time to one row, to have 8 independent chains. Every function carries its target, the file none: nothing of it may be emitted as
-/// a shared inline function (reference/performance.md, 5.6).
+/// a shared inline function (development/performance.md, 5.6).
 #define RL_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
 #define RL_AVX512_INLINE RL_AVX512 __attribute__((always_inline)) inline
 

@@ -69,7 +69,7 @@ struct LaunchTraffic {
     int64_t activations_written = 0; ///< to L2
     int64_t host_written = 0;        ///< to memory of the host, over the bus
 
-    /// What the floor counts (reference/performance.md, section 2): W + K n.
+    /// What the floor counts (development/performance.md, section 2): W + K n.
     [[nodiscard]] int64_t floor() const { return matrices + cache; }
     [[nodiscard]] int64_t read() const { return matrices + small_weights + cache + again + activations; }
     [[nodiscard]] int64_t written() const { return cache_written + activations_written; }

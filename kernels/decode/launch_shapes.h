@@ -131,7 +131,7 @@ inline constexpr int64_t mc_outputs_per_block = 64, mc_onto_outputs_per_block = 
 }
 
 // --- attention -------------------------------------------------------------------------------------------------------------
-/// Positions of one split: fixed, so that the bits do not depend on the length (reference/performance.md, fact 6).
+/// Positions of one split: fixed, so that the bits do not depend on the length (development/performance.md, fact 6).
 inline constexpr int64_t split_positions = 256;
 inline constexpr int64_t attention_warps = 8;
 inline constexpr int64_t most_group = 16;     ///< query heads of one KV head

@@ -38,7 +38,7 @@ private:
 /// so that the threads finish together. Returns when all of it is done.
 /// The bodies see the caller's context. Callers of one context queue; callers of different ones do not meet. Exceptions of
 /// body are rethrown in the caller. A call from inside a body runs inline.
-/// Workers spin at most ~20 us for the next call, yield their core up to 120 us, then park (reference/performance.md, 5.4).
+/// Workers spin at most ~20 us for the next call, yield their core up to 120 us, then park (development/performance.md, 5.4).
 void parallel_for(int64_t n, int64_t grain, RangeBody body);
 
 /// The threads of one execution context. Workers are started by the first job that needs them. A worker that comes in

@@ -9,7 +9,7 @@
 /// runs anywhere (namespace `reference`) and, on a CUDA tensor, uses the ATen version.
 ///
 /// Batch invariance (CPU): row r of a result has the same bits whatever other rows are in the call and however many
-/// threads work. Three things rest on it (reference/performance.md, fact 6). A teacher equal to the student makes every
+/// threads work. Three things rest on it (development/performance.md, fact 6). A teacher equal to the student makes every
 /// refresh a bitwise no-op. A probe that is switched on does not change the text. Chunked and whole prefill agree bit
 /// for bit.
 ///

@@ -13,7 +13,7 @@
 
 /// What the suites say to the machine that runs kernels on the host, and what it tells them. It is a checker: a kernel that
 /// reads or writes what it must not, or whose result hangs on the order of its threads, ends with a Fault
-/// (docs/reference/simt.md says what is found and what cannot be).
+/// (docs/development/simt.md says what is found and what cannot be).
 namespace refreshlab::simt {
 
 /// What a kernel did that it must not. The message has one line: kernel, block, thread, file and line, and what was wrong.

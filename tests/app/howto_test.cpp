@@ -139,10 +139,11 @@ TEST_CASE("a trace without attention is small", "[docs]") {
     CHECK(without < 500'000);
 }
 
-TEST_CASE("the command file of docs/commands.md steers the run that the page names", "[docs]") {
+TEST_CASE("the command file of docs/reference/command-files.md steers the run that the page names",
+          "[docs]") {
     const Place place("commands");
     std::string script, said;
-    for (const Block& block : blocks_of("docs/commands.md")) {
+    for (const Block& block : blocks_of("docs/reference/command-files.md")) {
         if (block.kind == "json") write_file(place / "steps.json", block.text);
         if (block.kind == "sh") script += block.text;
     }
@@ -159,7 +160,7 @@ TEST_CASE("the command file of docs/commands.md steers the run that the page nam
 
 TEST_CASE("the commands of the page about commands run", "[docs]") {
     std::string script;
-    for (const Block& block : blocks_of("docs/command-line.md")) {
+    for (const Block& block : blocks_of("docs/reference/command-line.md")) {
         if (block.text.find("build/refreshlab run --prompt \"Write") == std::string::npos) continue;
         std::istringstream lines(block.text);
         for (std::string line, whole; std::getline(lines, line); whole.clear()) {
@@ -175,13 +176,13 @@ TEST_CASE("the commands of the page about commands run", "[docs]") {
         }
     }
     CHECK(std::count(script.begin(), script.end(), '\n') >= 3);
-    runs("docs/command-line.md", script, {"wrote 330 steps to out/", "replay: identical"});
+    runs("docs/reference/command-line.md", script, {"wrote 330 steps to out/", "replay: identical"});
 }
 
 TEST_CASE("the signal of the how-to page compiles", "[docs]") {
     const Place place("signal");
     std::string source, said;
-    for (const Block& block : blocks_of("docs/howto/add-a-signal.md"))
+    for (const Block& block : blocks_of("docs/development/add-a-signal.md"))
         if (block.kind == "cpp") source += block.text;
     REQUIRE_FALSE(source.empty());
     // What the registry's list would declare.

@@ -134,7 +134,7 @@ private:
 
 struct Case {
     const char* category;
-    const char* name; ///< begins with the ids of docs/reference/ui.md
+    const char* name; ///< begins with the ids of docs/development/ui.md
     void (*run)(Robot&);
 };
 [[nodiscard]] std::vector<Case> run_cases();

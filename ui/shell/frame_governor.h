@@ -7,7 +7,7 @@
 namespace refreshlab::ui {
 
 /// Decides when the next frame is drawn, so that the window stays lively, takes little from a decode on the same cores,
-/// and costs nothing while nothing happens (reference/ui.md, 6; reference/performance.md, 7). It only calculates with
+/// and costs nothing while nothing happens (development/ui.md, 6; development/performance.md, 7). It only calculates with
 /// times that are given to it, in seconds of one monotonic clock.
 class FrameGovernor {
 public:

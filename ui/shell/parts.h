@@ -9,7 +9,7 @@ namespace refreshlab::ui {
 
 // The parts that ui/shell/shell.cpp puts together.
 
-/// The one action table (reference/ui.md, section 2). The functions keep a reference to `state`.
+/// The one action table (development/ui.md, section 2). The functions keep a reference to `state`.
 [[nodiscard]] std::vector<Action> make_actions(ShellState& state);
 
 /// Its parts about the window, and about help.

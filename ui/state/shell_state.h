@@ -104,7 +104,7 @@ struct ShellState {
     std::vector<Job> jobs;
 
     // In a demonstration one key replaces a run, often many times, so the window does not ask. The replaced run stays in
-    // `runs`, and can be shown and saved (undo rather than "are you sure", reference/ui.md, 2). Closing the window is the
+    // `runs`, and can be shown and saved (undo rather than "are you sure", development/ui.md, 2). Closing the window is the
     // one step without a way back: there it asks, once. The other choice was to write a copy without asking. It would delay
     // the closing by the time the bytes take (attention of a long run: gigabytes), for runs that mostly nobody wants.
     std::map<std::string, int64_t, std::less<>>

@@ -46,7 +46,7 @@ void check_bench_options(const BenchOptions& options);
 /// Told before each piece of work; false cancels (Error "cancelled" is thrown).
 using BenchProgress = std::function<bool(const std::string& what)>;
 
-/// Measures a loaded pair by the rules of reference/performance.md, section 8: warm-up, forced length, greedy, no stop token,
+/// Measures a loaded pair by the rules of development/performance.md, section 8: warm-up, forced length, greedy, no stop token,
 /// medians. What the pair or its mode has not (refreshes without a teacher) is left out, with a note.
 /// start_up is left empty: it needs the program (measure/start_up.h).
 /// \param config  models, device, dtype, threads, kernels and mode; the rest is the benchmark's own

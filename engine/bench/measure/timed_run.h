@@ -14,7 +14,7 @@ class TraceStore;
 
 namespace refreshlab::bench {
 
-/// What all measured runs share: loaded models, how to run them, threads. Rules of reference/performance.md, section 8.
+/// What all measured runs share: loaded models, how to run them, threads. Rules of development/performance.md, section 8.
 struct Bench {
     std::shared_ptr<const ModelPair> pair;
     Execution execution;

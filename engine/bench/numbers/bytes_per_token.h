@@ -8,7 +8,7 @@ class LlamaModel;
 
 namespace refreshlab::bench {
 
-/// What a pass reads of a model at least (reference/performance.md, section 2). Matrices as they are held: zero padding of odd
+/// What a pass reads of a model at least (development/performance.md, section 2). Matrices as they are held: zero padding of odd
 /// widths counts, norms and biases do not. A sublayer that a derived student leaves out is not read.
 struct BytesPerToken {
     int64_t weights = 0; ///< W: all matrices once, the head once, the embedding table not again

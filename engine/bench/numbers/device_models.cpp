@@ -25,7 +25,7 @@ constexpr int64_t kb = 1024, mb = 1024 * 1024;
 ///   mma        what mma.sync reaches: 62.9 % of the published rate on H100 (Luo et al., the mean of their table; the rest takes wgmma, which
 ///              no kernel here uses), all of it on the GeForce cards (the same source: mma is their fastest way)
 ///   bus        PCIe 5.0 x16 (64 GB/s) and 4.0 x16 (32 GB/s); 0.85 of it ASSUMED for writes of kernels to pinned memory
-///   gap        1.3 us a kernel within a graph on H100 (reference/performance.md, [1b]), ASSUMED for the others. With programmatic
+///   gap        1.3 us a kernel within a graph on H100 (development/performance.md, [1b]), ASSUMED for the others. With programmatic
 ///              dependent launch 0.6 us, ASSUMED: nobody has published it for kernels like these, and it is the first thing to measure
 constexpr std::array<DeviceModel, 4> models{{
     {.name = "h100",
@@ -51,14 +51,14 @@ constexpr std::array<DeviceModel, 4> models{{
     {.name = "h200",
      .title = "NVIDIA H200 SXM 141 GB",
      .architecture = 90,
-     .bandwidth = 4.3e12, // MEASURED, a copy (reference/performance.md); 4.8 TB/s published
+     .bandwidth = 4.3e12, // MEASURED, a copy (development/performance.md); 4.8 TB/s published
      .latency_ns = 546,
      .l2_bandwidth = 5.5e12,
      .l2_latency_ns = 150,
      .l2_bytes = 50 * mb,
      .fp32_rate = 33.5e12,
      .shared_bandwidth = 33.5e12,
-     .matrix_flops = 790e12, // MEASURED, bf16 on random data (reference/performance.md); 989 published
+     .matrix_flops = 790e12, // MEASURED, bf16 on random data (development/performance.md); 989 published
      .mma_rate = 0.629 * 989e12 / 2,
      .bus_bandwidth = 0.85 * 64e9,
      .sms = 132,
@@ -71,7 +71,7 @@ constexpr std::array<DeviceModel, 4> models{{
     {.name = "rtx4090",
      .title = "NVIDIA GeForce RTX 4090",
      .architecture = 89,
-     .bandwidth = 955e9, // what calm reaches at most (reference/performance.md, [3]); 1,008 GB/s published
+     .bandwidth = 955e9, // what calm reaches at most (development/performance.md, [3]); 1,008 GB/s published
      .latency_ns = 430,
      .l2_bandwidth = 4 * 955e9,
      .l2_latency_ns = 108,

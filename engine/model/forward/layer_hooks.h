@@ -133,7 +133,7 @@ public:
         return {};
     }
     [[nodiscard]] virtual StepUse step_use() const { return {}; }
-    /// Before attention: which entries this layer reads (interface Select of reference/cache_policies.md). What is not held any
+    /// Before attention: which entries this layer reads (interface Select of reference/cache-definitions.md). What is not held any
     /// more when this returns is not read.
     /// \return held positions of each KV head, valid until the layer is done; null: every entry that is held. At most one hook of
     ///         a pass may choose                                                                            (asserted)

@@ -7,7 +7,7 @@
 //            among them. The first layers read everything
 // Ours: the profile is that of the prompt's last queries, so that no file is needed; k is the budget, and half of what the first of them sees at most.
 // Per query head in the released code, which also pairs channels 2i and 2i + 1 (channel_pairs).
-// Source: reference/cache_policies.md, section 6; Wang et al. 2026 (FASA).
+// Source: reference/cache-definitions.md, section 6; Wang et al. 2026 (FASA).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

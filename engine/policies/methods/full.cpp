@@ -1,4 +1,4 @@
-// Full: everything is kept and read. The oracle of every other policy (reference/cache_policies.md, rule 9).
+// Full: everything is kept and read. The oracle of every other policy (reference/cache-definitions.md, rule 9).
 #include "engine/policies/methods/method_list.h"
 
 namespace refreshlab {

@@ -1,6 +1,6 @@
 // H2O (heavy hitters): acc[j] = the attention that entry j received from every query so far, those of the prompt included. Above
 // the budget, the newest half (`recent`) stays, and of the others those with the largest acc.
-// Source: reference/cache_policies.md, section 4; Zhang et al. 2023.
+// Source: reference/cache-definitions.md, section 4; Zhang et al. 2023.
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

@@ -3,7 +3,7 @@
 //   TS  = last step with attention >= alpha (the entry's own step at first)
 //   MRI = largest gap between two such steps (0 at first)
 //   score = 2 sigma(-(t - TS) / MRI) + H2, first term 0 where MRI = 0; H2 = 2 sigma(-MRI - 1) or 2 sigma(-1 / MRI), 0 where MRI = 0
-// Source: reference/cache_policies.md, section 6; Zhang et al. 2025.
+// Source: reference/cache-definitions.md, section 6; Zhang et al. 2025.
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

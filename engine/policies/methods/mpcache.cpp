@@ -8,7 +8,7 @@
 //           fine: within them the best floor(fine_share * all) of the small clusters, and the first and the last one: these are read
 // The released code scores the prompt without causal mask and scale (compat_scores), and adds the last clusters only where the last large
 // one is partial (compat_last_cluster). Here the newest entry stays and is read in any case.
-// Source: reference/cache_policies.md, section 6; Zeng et al. 2025 (MPCache).
+// Source: reference/cache-definitions.md, section 6; Zeng et al. 2025 (MPCache).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

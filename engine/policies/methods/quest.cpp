@@ -1,6 +1,6 @@
 // Quest: everything stays; a step reads the pages of 16 entries whose keys could match its query best. A page is known by the
 // smallest and largest value of each key channel, so its score bounds every q.k in it from above.
-// Source: reference/cache_policies.md, section 6; Tang et al. 2024.
+// Source: reference/cache-definitions.md, section 6; Tang et al. 2024.
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

@@ -5,7 +5,7 @@
 // The part is a list in ascending order of the score that chose it, so its first entry is the least important: a partial step appends
 // the new entry and drops the first. It is kept as positions, not as a copy, so a refresh of the teacher's is in it at once, and the
 // paper's tail of entries that are not in the full cache yet does not exist.
-// Source: reference/cache_policies.md, section 7; Xu et al. 2024.
+// Source: reference/cache-definitions.md, section 7; Xu et al. 2024.
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

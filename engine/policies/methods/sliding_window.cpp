@@ -1,6 +1,6 @@
 // Sliding window of size w: at position p only (p - w, p] is read. The prompt is read in full and trimmed after it (our choice), or
 // under the same band.
-// Source: reference/cache_policies.md, section 4; Beltagy et al. 2020 (Longformer).
+// Source: reference/cache-definitions.md, section 4; Beltagy et al. 2020 (Longformer).
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 

@@ -4,7 +4,7 @@
 // count, and those among the newest entries and the query are slots' differences already. So it is enough to turn the sinks
 // further by the gap p - (n-1) that eviction has left behind them: the same scores up to rounding, and a few keys written per
 // step. They are turned from what they were, so rounding does not add up.
-// Source: reference/cache_policies.md, section 4; Xiao et al. 2023.
+// Source: reference/cache-definitions.md, section 4; Xiao et al. 2023.
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 

@@ -1,6 +1,6 @@
 // TOVA: above the budget, the entry leaves that the newest token attends least, by the mean over all query heads: one set for
 // all KV heads of a layer. The newest token itself stays (as kvpress has it).
-// Source: reference/cache_policies.md, section 4; Oren et al. 2024.
+// Source: reference/cache-definitions.md, section 4; Oren et al. 2024.
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

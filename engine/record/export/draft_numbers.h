@@ -36,7 +36,7 @@ struct DraftNumbers {
 
 /// Nothing where no draft was judged.
 [[nodiscard]] std::optional<DraftNumbers> draft_numbers(const Recording& recording);
-/// Keys as in docs/summary.md, `drafts`.
+/// Keys as in docs/reference/summary.md, `drafts`.
 [[nodiscard]] nlohmann::json to_json(const DraftNumbers& numbers);
 
 } // namespace refreshlab

@@ -68,7 +68,7 @@ bool export_plotted(const Recording& recording, const std::filesystem::path& pat
 /// By all refreshes of the run (RefreshEvent::bytes_sent); nothing where one does not tell.
 [[nodiscard]] std::optional<int64_t> bytes_sent(const Recording& recording);
 
-/// The summary of a run (docs/summary.md has every key with its unit): mode, policy, tokens, stop_reason, refreshes
+/// The summary of a run (docs/reference/summary.md has every key with its unit): mode, policy, tokens, stop_reason, refreshes
 /// [{step, reason, delta, spliced, bytes_sent, teacher_ms, splice_ms, ...}], ttft_ms, decode_tps, end_to_end_tps, total_s,
 /// mean_entropy_bits, agreement, top1_hit, task_score, teacher_ppl, tail_logprob, repetition3, characters, device, dtype, threads, seed, versions.
 /// A number that does not exist is null.

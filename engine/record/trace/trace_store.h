@@ -22,7 +22,7 @@ namespace refreshlab {
 /// Threads  All methods: the decode thread (or any one thread). The writer thread reads the recordings and owns the
 ///          database. A full disk or a locked file stops writing, not the decode: error() tells.
 /// File     tables meta, runs, steps, signals, topk, refreshes, passes, commands, drift, attention, tokens;
-///          landscapes, landscape_rows, labels, notes; documented in docs/trace-format.md.
+///          landscapes, landscape_rows, labels, notes; documented in docs/reference/trace-format.md.
 class TraceStore {
 public:
     /// Throws Error{bad_input} if the path cannot be written, if it holds something that is no trace of ours (an existing

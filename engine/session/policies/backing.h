@@ -12,7 +12,7 @@ namespace refreshlab {
 class KvCache;
 class LlamaModel;
 
-/// Interface Backing of reference/cache_policies.md: where entries come from that a policy reads and its cache does not hold. They
+/// Interface Backing of reference/cache-definitions.md: where entries come from that a policy reads and its cache does not hold. They
 /// stand in the cache while their layer reads them (KvCache::borrow).
 class Backing {
 public:

@@ -14,7 +14,7 @@ struct NamedPolicy {
     CachePolicyConfig config;
 };
 
-/// The rows of RefreshKV's comparison (reference/cache_policies.md, section 7), with random beside them, and others of one budget.
+/// The rows of RefreshKV's comparison (reference/cache-definitions.md, section 7), with random beside them, and others of one budget.
 [[nodiscard]] std::vector<NamedPolicy> compared_policies(int64_t budget);
 /// Those of them that a table of tasks has room for.
 [[nodiscard]] std::vector<NamedPolicy> few_policies(int64_t budget);

@@ -89,7 +89,7 @@ struct DestroyGraph {
 using RunnableGraph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
 
 /// A graph of what `launches` gives to the stream; nothing of it runs. Only this thread's calls are watched, so that others may take
-/// memory meanwhile (reference/performance.md, 6).
+/// memory meanwhile (development/performance.md, 6).
 template <typename Launches>
 [[nodiscard]] RunnableGraph capture(cudaStream_t stream, const Launches& launches) {
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a graph");

@@ -26,7 +26,7 @@
 /// Bound   few rows: by reading the matrix. 64 rows and more: also by the second cache, which brings all activations to each block; so the launch
 ///         takes the shape of blocks that gives a multiprocessor the least to read. Parts give products with few outputs (o, down, q | k | v)
 ///         blocks of 128 of them, and bytes under way on more multiprocessors.
-/// Source  PTX ISA 9.0, section 9.7.14.5; skinny products: reference/performance.md, 4.
+/// Source  PTX ISA 9.0, section 9.7.14.5; skinny products: development/performance.md, 4.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 

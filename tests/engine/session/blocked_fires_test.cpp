@@ -58,7 +58,7 @@ std::string text_of(const std::vector<Expected>& blocks) {
     return text;
 }
 
-/// The rules of docs/policies.md for one trigger, by hand: on stride, beyond the threshold, and no refresh there.
+/// The rules of docs/reference/refresh-policies.md for one trigger, by hand: on stride, beyond the threshold, and no refresh there.
 std::vector<Expected> expected_blocks(const Recording& r, const std::set<int64_t>& looked_at) {
     const RefreshPolicy& policy = r.info().config.policy;
     const Trigger& trigger = policy.triggers.at(0);

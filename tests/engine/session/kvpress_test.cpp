@@ -1,5 +1,5 @@
 // Cache policies against kvpress, an independent implementation: what is kept of given queries, keys and values, and what whole
-// runs keep and say. Conventions that differ are options; docs/cache-policies.md has the table of what is compared.
+// runs keep and say. Conventions that differ are options; docs/reference/cache-policies.md has the table of what is compared.
 #include "engine/base/json_file.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"

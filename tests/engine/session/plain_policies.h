@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-/// Cache policies once more, from their definitions in reference/cache_policies.md: dense, in float64, over whole recomputations of
+/// Cache policies once more, from their definitions in reference/cache-definitions.md: dense, in float64, over whole recomputations of
 /// the text, without a cache. What they share with the engine is the model's configuration.
 namespace refreshlab::test {
 

@@ -6,7 +6,7 @@
 using refreshlab::row_f1;
 
 TEST_CASE("row F1: rows in any order, cells without case, marks and articles", "[tasks]") {
-    // The vector of reference/cache_policies.md, section 13: precision 2/3, recall 1.
+    // The vector of reference/cache-definitions.md, section 13: precision 2/3, recall 1.
     CHECK(row_f1("x\ty\nb\t2\nC\t3\nThe A\t1.", "p\tq\nA\t1\nB\t2") == Catch::Approx(0.8));
     CHECK(row_f1("x\ty\nA\t1\nB\t2\n\n", "x\ty\nA\t1\nB\t2") == 1);
     CHECK(row_f1("x\ty\nA\t1\nB", "x\ty\nA\t1\nB\t2") ==

@@ -103,7 +103,7 @@ TEST_CASE("a mistake in a chapter is one line that names its place", "[tour]") {
 
 TEST_CASE("the page about chapters names every fact, and its example is one", "[tour]") {
     const std::string page =
-        read_file(std::filesystem::path(RL_SOURCE_DIR) / "docs/howto/tour-chapters.md", 1 << 20);
+        read_file(std::filesystem::path(RL_SOURCE_DIR) / "docs/development/tour-chapters.md", 1 << 20);
     // Its example is a chapter.
     const std::string open = "```json\n";
     const size_t begin = page.find(open) + open.size();

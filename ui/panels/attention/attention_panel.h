@@ -20,7 +20,7 @@
 namespace refreshlab::ui {
 
 /// Layer x head grid of the shown step's attention and one head enlarged: a strip with the weights of the shown query
-/// over all keys, and the map query x key of the queries before it (reference/ui.md, AT1-AT6).
+/// over all keys, and the map query x key of the queries before it (development/ui.md, AT1-AT6).
 class AttentionPanel final : public Panel {
 public:
     [[nodiscard]] std::string_view title() const override { return "Attention"; }

@@ -18,7 +18,7 @@ namespace refreshlab::ui {
 
 /// The decoding model's cache by position at the shown step: who wrote each column, how long ago; by layer or KV head what became of
 /// the entries, with what a row holds, or how far they were from the teacher's when a refresh measured it; and the bytes that it takes
-/// (reference/ui.md, CA1-CA3).
+/// (development/ui.md, CA1-CA3).
 class CachePanel final : public Panel {
 public:
     [[nodiscard]] std::string_view title() const override { return "Cache"; }

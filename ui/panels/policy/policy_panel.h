@@ -14,7 +14,7 @@
 
 namespace refreshlab::ui {
 
-/// The refresh policy as cards, one a trigger, with preset, action and budget (reference/ui.md, PO1-PO6). Everything goes
+/// The refresh policy as cards, one a trigger, with preset, action and budget (development/ui.md, PO1-PO6). Everything goes
 /// through Drafts.
 class PolicyPanel final : public Panel {
 public:

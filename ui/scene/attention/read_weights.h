@@ -20,7 +20,7 @@ public:
     bool update(const Recording& recording, int64_t query, std::optional<std::pair<int32_t, int32_t>> head);
     /// By absolute position, as far as the query; empty where there are none.
     [[nodiscard]] const std::vector<float>& weights() const { return m_weights; }
-    /// The largest but that of position 0, which takes most of many heads (reference/ui.md, 4); 0 where there is none.
+    /// The largest but that of position 0, which takes most of many heads (development/ui.md, 4); 0 where there is none.
     [[nodiscard]] float largest() const { return m_largest; }
 
 private:

@@ -5,7 +5,7 @@
 
 namespace refreshlab::ui {
 
-/// Playing a recording back: the selected step moves on by itself (reference/ui.md, TL2). Times come from outside; no
+/// Playing a recording back: the selected step moves on by itself (development/ui.md, TL2). Times come from outside; no
 /// ImGui in here.
 class Playback {
 public:

@@ -1,5 +1,5 @@
 // Ada-KV: SnapKV's scores; the KV heads of a layer share their budget by how many of the layer's best columns are theirs.
-// Source: reference/cache_policies.md, section 5; Feng et al. 2024.
+// Source: reference/cache-definitions.md, section 5; Feng et al. 2024.
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 #include "engine/policies/methods/prompt/window_scores.h"

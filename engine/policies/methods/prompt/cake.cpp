@@ -6,7 +6,7 @@
 //   score of an entry = mean + 200 * variance over the rows, pooled by the mean, mean of the group
 // The budgets need all layers, so nothing leaves before the last one has read the prompt. The published code shrinks earlier layers
 // while later ones arrive; what it keeps at the end is the same where no layer's budget grows on the way.
-// Source: reference/cache_policies.md, section 5; Qin et al. 2025.
+// Source: reference/cache-definitions.md, section 5; Qin et al. 2025.
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

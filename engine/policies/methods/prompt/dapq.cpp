@@ -3,7 +3,7 @@
 //   score[h][j] = sum over their rows of the attention on prompt entry j, maximum of the group; not pooled (kernel 1)
 // The best `budget` entries stay, none of them by its place. The pseudo tokens' own entries are dropped, and decoding begins at L.
 // Ours: the pseudo tokens are the prompt's last N again, which every prompt has.
-// Source: reference/cache_policies.md, section 5; Tian et al. 2026 (DapQ).
+// Source: reference/cache-definitions.md, section 5; Tian et al. 2026 (DapQ).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

@@ -8,7 +8,7 @@
 //                 running sum reaches 0.9 - bias, at most budget - w; bias = mean attention of all rows on the window, or (as
 //                 released, where the window is cut off before) on the w columns in front of it
 // The best columns stay, with the window: of a layer's KV heads together, or of the whole model (Layer-DefensiveKV).
-// Source: reference/cache_policies.md, section 5; Feng et al. 2025 (DefensiveKV); nu and what stays anyway: Feng et al. 2025 (CriticalKV).
+// Source: reference/cache-definitions.md, section 5; Feng et al. 2025 (DefensiveKV); nu and what stays anyway: Feng et al. 2025 (CriticalKV).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

@@ -6,7 +6,7 @@
 //   K_p = sum w_i k_i, V_p = sum w_i v_i; the others leave
 // So a KV head holds its budget and one entry for each set. The paper defines s by the weights, and the weights by s: the mean is our
 // choice. What was merged into is not written by a refresh any more.
-// Source: reference/cache_policies.md, section 8; Wang et al. 2024 (KVMerger).
+// Source: reference/cache-definitions.md, section 8; Wang et al. 2024 (KVMerger).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/merging.h"

@@ -1,5 +1,5 @@
 // PyramidKV: SnapKV's scores, with a budget that falls from the first layer to the last on a straight line.
-// Source: reference/cache_policies.md, section 5; Cai et al. 2024.
+// Source: reference/cache-definitions.md, section 5; Cai et al. 2024.
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 #include "engine/policies/methods/prompt/window_scores.h"

@@ -1,6 +1,6 @@
 // SnapKV: of the prompt, the columns stay that the last w prompt tokens attend to most, pooled over neighbours, and these w tokens.
 // What is generated later stays as well.
-// Source: reference/cache_policies.md, section 5; Li et al. 2024.
+// Source: reference/cache-definitions.md, section 5; Li et al. 2024.
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 #include "engine/policies/methods/prompt/window_scores.h"

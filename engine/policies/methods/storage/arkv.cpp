@@ -8,7 +8,7 @@
 // Ours: preferences are divided by the largest once, after the last layer has read the prompt (the released code: by the largest layer so
 // far); what is fp8 stays so and is not coded again; a scale belongs to an entry of a KV head, keys and values apart (there to a token,
 // but the heads of a layer keep different ones).
-// Source: reference/cache_policies.md, section 9; Lei and Ilager 2026 (ARKV).
+// Source: reference/cache-definitions.md, section 9; Lei and Ilager 2026 (ARKV).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

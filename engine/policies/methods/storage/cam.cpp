@@ -5,7 +5,7 @@
 //   merged: V_i / w is added to the values of the next w <= `spread` entries that stay, with probability
 //   clamp(acc_i / mean acc of these, 0, 1) per KV head; keys are untouched. An entry with none behind it is dropped
 // Interval 1 is the original method. What was added to is not written by a refresh any more.
-// Source: reference/cache_policies.md, section 8; Zhang et al. 2024 (CaM), in the form of kvpress.
+// Source: reference/cache-definitions.md, section 8; Zhang et al. 2024 (CaM), in the form of kvpress.
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

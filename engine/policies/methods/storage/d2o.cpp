@@ -8,7 +8,7 @@
 //   the i-th entries that leave the heads of a layer are merged where the mean of their c_i reaches the threshold, else dropped:
 //         K_k = (K_k + sum c_i K_i) / (1 + number of them), V alike, k the most alike of those that stay in the head
 // Nothing leaves before the first decode step has read the prompt. What was merged into is not written by a refresh any more.
-// Source: reference/cache_policies.md, section 8; Wan et al. 2024 (D2O).
+// Source: reference/cache-definitions.md, section 8; Wan et al. 2024 (D2O).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/merging.h"

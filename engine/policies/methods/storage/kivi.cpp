@@ -2,7 +2,7 @@
 //   keys: per channel over `group_size` consecutive tokens, whenever a residual of R tokens is full
 //   values: per token over `group_size` channels, all but the newest R
 // The prompt reads itself unquantised. Of a group that a refresh writes into, all is coded again, from what it was read as.
-// Source: reference/cache_policies.md, section 9; Liu et al. 2024 (KIVI).
+// Source: reference/cache-definitions.md, section 9; Liu et al. 2024 (KIVI).
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 #include "engine/policies/methods/storage/few_bits.h"

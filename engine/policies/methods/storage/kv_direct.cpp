@@ -4,7 +4,7 @@
 //   equals a prefill of the tokens that are gone, in position order
 // The oldest leave, so every earlier column is there when a token is computed again. Entries that the teacher wrote come from the
 // teacher's cache. Tokens are the run's text: 4 B each, which it keeps in any case.
-// Source: reference/cache_policies.md, section 10; KV-Direct.
+// Source: reference/cache-definitions.md, section 10; KV-Direct.
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 

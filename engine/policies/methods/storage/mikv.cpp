@@ -3,7 +3,7 @@
 //   as they are: the newest part of the budget (`recent`), and of the others those with the largest acc. What is once coded stays so
 //   codes: per token over `group_size` channels, as KIVI's values. Key channels are balanced before it: beta_c = sqrt(max |q_c| /
 //   max |k_c|) over the prompt, of a KV head; beta k is coded, and divided by beta when it is read
-// Source: reference/cache_policies.md, section 9; Yang et al. 2024 (MiKV).
+// Source: reference/cache-definitions.md, section 9; Yang et al. 2024 (MiKV).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"

@@ -3,7 +3,7 @@
 //   the lowest int(dropped * head_dim) channels leave the keys of all prompt entries but the newest w (of these as well with
 //   `keep_window` off)
 // Scores of the others are as if queries had lost these channels as well. Entries that are generated later keep all channels.
-// Source: reference/cache_policies.md, section 9; Xu et al. 2024 (ThinK).
+// Source: reference/cache-definitions.md, section 9; Xu et al. 2024 (ThinK).
 #include "engine/base/check.h"
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"

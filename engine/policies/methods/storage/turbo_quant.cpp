@@ -6,7 +6,7 @@
 //   <q, x'> + sqrt(pi/2) / d * |e| * <S q, sign(S e)>, which is <q, x' + sqrt(pi/2) / d * |e| * S^T sign(S e)>: that is what is read
 // A query's product with a key is unbiased over the draws of S. The prompt reads itself as it was. The paper encodes every token at
 // once; here `residual` of them, one at the least, wait.
-// Source: reference/cache_policies.md, section 9; Zandieh et al. 2025 (TurboQuant), 2024 (QJL).
+// Source: reference/cache-definitions.md, section 9; Zandieh et al. 2025 (TurboQuant), 2024 (QJL).
 #include "engine/policies/bit_codes.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/entry_codec.h"

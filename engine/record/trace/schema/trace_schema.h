@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-/// The file format of a trace, shared by its writer and its reader. Documented for others in docs/trace-format.md.
+/// The file format of a trace, shared by its writer and its reader. Documented for others in docs/reference/trace-format.md.
 namespace refreshlab::trace {
 
 inline constexpr int32_t application_id = 0x52664C62; ///< "RfLb", SQLite header bytes 68..71

@@ -17,8 +17,8 @@ void create_tables(sqlite::Database& db, Writing writing) {
     // Before the switch to WAL, so that the file tells what it is even when a killed process left all else in the WAL.
     db.exec("BEGIN IMMEDIATE");
     db.exec(create_sql().c_str());
-    db.exec(
-        "INSERT INTO meta VALUES ('format', 'RefreshLab trace; tables and columns: docs/trace-format.md')");
+    db.exec("INSERT INTO meta VALUES ('format', 'RefreshLab trace; tables and columns: "
+            "docs/reference/trace-format.md')");
     db.exec("INSERT INTO meta VALUES ('created_at', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))");
     db.exec(fmt::format("PRAGMA application_id = {}", application_id).c_str());
     db.exec(fmt::format("PRAGMA user_version = {}", schema_version).c_str());
