@@ -1,4 +1,5 @@
-"""Checks that the pages hold together: every link and every named file exists, and docs/README.md leads to every page."""
+"""Checks that the pages hold together: every link and every named file exists, every page that code names exists, and
+docs/README.md leads to every page."""
 import pathlib
 import re
 import subprocess
@@ -22,11 +23,21 @@ for page in pages:
         continue
     for path in re.findall(r"`([\w.-]+(?:/[\w.*-]+)+/?)`", text):
         known_type = re.search(r"\.(md|h|cpp|cu|cuh|py|sh|json|jsonl|txt|svg)$", path) or path.endswith("/")
-        begins_here = path.split("/")[0] in {"docs", "engine", "app", "ui", "kernels", "tests", "scripts", "assets", "cmake", "reference"}
+        begins_here = path.split("/")[0] in {"docs", "engine", "app", "ui", "kernels", "tests", "scripts", "assets", "cmake", "howto", "reference", "results", "development"}
         if not known_type or (not begins_here and not path.endswith("_test.cpp")):
             continue
         if not any(list(place.glob(path.rstrip("/"))) for place in [*places, page.parent]):
             faults.append(f"{name}: there is no {path}")
+
+# Comments and messages of the code name pages too, from the root or from docs.
+kinds = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".txt", ".cmake", ".json"}
+rooms = ["app", "ui", "engine", "kernels", "tests", "scripts", "bench", "cmake", "assets"]
+code = [file for room in rooms for file in sorted((root / room).rglob("*")) if file.suffix in kinds and file.is_file()]
+for file in [root / "CMakeLists.txt", root / "Makefile", *code]:
+    text = file.read_text(encoding="utf-8", errors="replace")
+    for path in sorted(set(re.findall(r"(?<![\w/.-])(?:docs|howto|reference|results|development)/[\w/-]+\.md", text))):
+        if not (root / path).exists() and not (root / "docs" / path).exists():
+            faults.append(f"{file.relative_to(root)}: there is no page {path}")
 
 index = root / "docs/README.md"
 linked, to_read = set(), [index]

@@ -43,7 +43,7 @@ struct GgufTensor {
 ///
 /// Errors   Error{bad_input}, one line that names the file and the key or tensor.
 /// Threads  reads may run concurrently. The file must not shrink while the object lives (it is mapped).
-/// Source   ggml, docs/gguf.md, and what ggml's own reader (src/gguf.cpp) accepts.
+/// Source   gguf.md of ggml, and what ggml's own reader (src/gguf.cpp) accepts.
 class GgufFile {
 public:
     [[nodiscard]] static GgufFile open(const std::filesystem::path& path);
