@@ -8,6 +8,7 @@
 #include "engine/record/export/export.h"
 #include "engine/record/notes/run_notes.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/results/scope_map_store.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
@@ -60,7 +61,8 @@ nlohmann::json notes_of(const Recording& run) {
 }
 
 nlohmann::json about(const Recording& run, const RunLabel& label,
-                     const std::vector<StoredLandscape>& landscapes) {
+                     const std::vector<StoredLandscape>& landscapes,
+                     const std::vector<StoredScopeMap>& scope_maps) {
     const RunInfo& info = run.info();
     const RunConfig& config = info.config;
     const auto end = run.end();
@@ -86,6 +88,7 @@ nlohmann::json about(const Recording& run, const RunLabel& label,
         {"stop_reason", end ? nlohmann::json(end->stop_reason) : nlohmann::json()},
         {"attention_bytes", attention_bytes(run)},
         {"landscape", nullptr},
+        {"scope_map", nullptr},
         {"notes", notes_of(run)},
         {"prompt", visible_text(config.prompt, 200)}};
     for (const StoredLandscape& stored : landscapes)
@@ -93,6 +96,12 @@ nlohmann::json about(const Recording& run, const RunLabel& label,
             json["landscape"] = {{"rows", stored.landscape->rows().size()},
                                  {"of", stored.landscape->num_rows()},
                                  {"bytes", stored.landscape->bytes()}};
+    for (const StoredScopeMap& stored : scope_maps)
+        if (stored.run_id == info.id)
+            json["scope_map"] = {{"refreshes", stored.map->refreshes.size()},
+                                 {"horizon", stored.map->horizon},
+                                 {"parts", stored.map->readings.size()},
+                                 {"taken", stored.map->taken.size()}};
     return json;
 }
 
@@ -139,6 +148,9 @@ void print_run(const nlohmann::json& run) {
              fmt::format("{} of {} rows, {}", run["landscape"]["rows"].get<size_t>(),
                          run["landscape"]["of"].get<int64_t>(),
                          shown_bytes(static_cast<int64_t>(run["landscape"]["bytes"].get<size_t>()))));
+    if (!run["scope_map"].is_null())
+        line("scope map", fmt::format("{} parts of {} refreshes", run["scope_map"]["parts"].get<size_t>(),
+                                      run["scope_map"]["refreshes"].get<size_t>()));
     for (const nlohmann::json& note : run["notes"]) {
         StepNote place;
         place.first_step = note["first_step"].get<int64_t>();
@@ -150,13 +162,14 @@ void print_run(const nlohmann::json& run) {
 int show_info(const std::string& trace, bool as_json) {
     const auto [runs, labels] = load_labelled_trace(trace);
     const auto landscapes = load_landscapes(trace);
+    const auto scope_maps = load_scope_maps(trace);
     nlohmann::json all{
         {"file", trace},
         {"bytes", size_of(trace)},
         {"log_bytes", size_of(trace + "-wal")}, // what a writer has not moved into the file yet
         {"runs", nlohmann::json::array()}};
     for (size_t i = 0; i < runs.size(); ++i)
-        all["runs"].push_back(about(*runs[i], labels[i], landscapes));
+        all["runs"].push_back(about(*runs[i], labels[i], landscapes, scope_maps));
     if (as_json) {
         print(json_text(all, 1) + "\n");
         return 0;

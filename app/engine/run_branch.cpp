@@ -149,6 +149,7 @@ BranchFile::BranchFile(const Branch& branch, const std::string& target)
     , m_target(target)
     , m_path(target) {
     m_landscapes = load_landscapes(branch.trace);
+    m_scope_maps = load_scope_maps(branch.trace);
     std::error_code other;
     if (std::filesystem::equivalent(target, branch.trace, other)) {
         m_target = std::filesystem::canonical(target);
@@ -179,9 +180,15 @@ TraceStore& BranchFile::begin() {
     m_store->flush();
     if (const std::string problem = m_store->error(); !problem.empty())
         throw Error("recording to", m_target.string(), problem, {}, ErrorKind::failure);
-    for (const StoredLandscape& stored : m_landscapes)
-        store_landscape(m_path, stored.run_id, *stored.landscape);
+    store_beside(m_path);
     return *m_store;
+}
+
+void BranchFile::store_beside(const std::filesystem::path& file) const {
+    for (const StoredLandscape& stored : m_landscapes)
+        store_landscape(file, stored.run_id, *stored.landscape);
+    for (const StoredScopeMap& stored : m_scope_maps)
+        store_scope_map(file, stored.run_id, *stored.map);
 }
 
 void BranchFile::finish() {
@@ -201,8 +208,7 @@ void BranchFile::save_again(const std::shared_ptr<const Recording>& made) const 
     auto all = runs();
     all.push_back({made, {}, 0, {}});
     save_traces(m_target, all);
-    for (const StoredLandscape& stored : m_landscapes)
-        store_landscape(m_target, stored.run_id, *stored.landscape);
+    store_beside(m_target);
 }
 
 } // namespace refreshlab::app

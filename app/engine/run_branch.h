@@ -4,6 +4,7 @@
 #include "engine/control/command.h"
 #include "engine/landscape/landscape_store.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/results/scope_map_store.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -53,10 +54,12 @@ public:
 
 private:
     [[nodiscard]] std::vector<SavedRun> runs() const;
+    void store_beside(const std::filesystem::path& file) const;
 
     const Branch& m_branch;
-    std::filesystem::path m_target, m_path; ///< the name at the end, the name until then
-    std::vector<StoredLandscape> m_landscapes;
+    std::filesystem::path m_target, m_path;    ///< the name at the end, the name until then
+    std::vector<StoredLandscape> m_landscapes; ///< what stands beside the runs of the trace
+    std::vector<StoredScopeMap> m_scope_maps;
     std::unique_ptr<TraceStore> m_store;
 };
 

@@ -9,6 +9,7 @@
 #include "engine/base/json_text.h"
 #include "engine/control/parameters.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/results/scope_map_store.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/readings/scope_readings.h"
@@ -52,6 +53,19 @@ RunConfig config_of(const ScopeCommandOptions& options, const Recording& run) {
     if (options.threads > 0) config.threads = options.threads;
     config.policy = RefreshPolicy{};
     return config;
+}
+
+/// Puts the map beside its run, where the window and figures find it. Another pair's map says nothing of this run.
+void keep_map(const ScopeCommandOptions& options, const Recording& run, const ScopeMap& map) {
+    if (!options.teacher.empty() || !options.student.empty()) {
+        say("the map is of other models than the run's: it is not kept in the trace\n");
+        return;
+    }
+    try {
+        store_scope_map(options.trace, run.info().id, map);
+    } catch (const Error& e) {
+        say("the map is not kept in the trace: {}\n", e.what()); // it is printed all the same
+    }
 }
 
 /// A line of progress on a terminal.
@@ -112,6 +126,7 @@ int carry_out(const ScopeCommandOptions& options) {
     if (!options.json.empty()) write_file(options.json, json_text(to_json(*map), 1) + "\n");
     if (!options.csv.empty()) write_study(result, options.csv);
     print("{}", to_markdown(result));
+    keep_map(options, *run, *map);
     return 0;
 }
 

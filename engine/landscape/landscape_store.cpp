@@ -5,6 +5,7 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/record/recording/recording.h"
+#include "engine/record/trace/beside_run.h"
 #include "engine/record/trace/schema/trace_schema.h"
 #include "engine/record/trace/schema/trace_versions.h"
 #include "engine/record/trace/sqlite.h"
@@ -26,8 +27,6 @@ using nlohmann::json;
 using sqlite::Database;
 using sqlite::Statement;
 using trace::Damage;
-
-constexpr auto writing = "writing a landscape";
 
 template <class T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
@@ -119,14 +118,6 @@ void read_rows(Database& db, int64_t run, Landscape& landscape) {
     if (!landscape.rows().empty() && !landscape.has_row(0)) throw Damage("a landscape has no row 0");
 }
 
-/// Number of the run with this id.
-int64_t run_number(Database& db, const std::filesystem::path& path, const std::string& id) {
-    Statement run(db, "SELECT run FROM runs WHERE id = ?");
-    run.bind(0, std::string_view(id));
-    if (!run.step()) throw Error(writing, path.string(), "it holds no run " + id);
-    return run.integer(0);
-}
-
 /// True when the same landscape is there already, with rows or without.
 bool stands_there(Database& db, int64_t run, const Landscape& landscape) {
     Statement found(db, trace::select_sql("landscapes", trace::schema_version) + " WHERE run = ?");
@@ -176,15 +167,6 @@ void write_rows(Database& db, int64_t run, const Landscape& landscape) {
     }
 }
 
-Error problem_of(const std::filesystem::path& path, const sqlite::SqlError& e) {
-    const bool busy = e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED;
-    if (busy)
-        return {writing, path.string(), "another program has locked it", "close that program and try again"};
-    const bool machine = e.code() == SQLITE_FULL || e.code() == SQLITE_NOMEM || e.code() == SQLITE_IOERR;
-    return {writing, path.string(), e.what(), e.code() == SQLITE_READONLY ? "write to another file" : "",
-            machine ? ErrorKind::failure : ErrorKind::bad_input};
-}
-
 } // namespace
 
 std::vector<StoredLandscape> load_landscapes(const std::filesystem::path& path) {
@@ -208,26 +190,17 @@ std::vector<StoredLandscape> load_landscapes(const std::filesystem::path& path) 
 
 void store_landscape(const std::filesystem::path& path, const std::string& run_id,
                      const Landscape& landscape) {
-    trace::read_trace(path, [](const trace::OpenTrace&) {}); // what it is, before anything is written
-    try {
-        Database db(path, sqlite::Open::read_write);
-        if (db.read_only())
-            throw Error(writing, path.string(), "the file is read-only", "write to another file");
-        db.busy_timeout(2000);
-        db.exec("BEGIN IMMEDIATE");
-        if (!trace::add_missing_tables(db, trace::table("landscapes").since)) {
-            throw Error(writing, path.string(),
-                        fmt::format("it is a trace of schema {}, which has no place for landscapes",
-                                    db.integer("PRAGMA user_version")),
-                        "write to a new file");
-        }
-        const int64_t run = run_number(db, path, run_id);
+    constexpr trace::BesideRun about{.doing = "writing a landscape",
+                                     .what = "landscapes",
+                                     .elsewhere = "write to another file",
+                                     .make_room = [](Database& db) {
+                                         return trace::add_missing_tables(db,
+                                                                          trace::table("landscapes").since);
+                                     }};
+    trace::write_beside_run(path, run_id, about, [&](Database& db, int64_t run) {
         if (!stands_there(db, run, landscape)) begin_landscape(db, run, landscape.info());
         write_rows(db, run, landscape);
-        db.exec("COMMIT");
-    } catch (const sqlite::SqlError& e) {
-        throw problem_of(path, e);
-    }
+    });
 }
 
 void require_landscape_of(const Landscape& landscape, const Recording& recording, const std::string& what) {

@@ -41,12 +41,14 @@ struct ScopeMap {
         double none = 0, whole = 0,
                teacher = 0; ///< without it, with all of it, and the teacher's own on these tokens
         [[nodiscard]] double gain() const { return none - whole; }
+        friend bool operator==(const Refresh&, const Refresh&) = default;
     };
     std::vector<Refresh> refreshes;
 
     struct Reading {
         ScopePart part;
         std::vector<double> alone, without; ///< losses, [refreshes]
+        friend bool operator==(const Reading&, const Reading&) = default;
     };
     std::vector<Reading> readings;
 
@@ -54,8 +56,10 @@ struct ScopeMap {
     struct Taken {
         int32_t layer = 0, kv_head = 0;
         std::vector<double> loss; ///< [refreshes]
+        friend bool operator==(const Taken&, const Taken&) = default;
     };
     std::vector<Taken> taken;
+    friend bool operator==(const ScopeMap&, const ScopeMap&) = default;
 
     [[nodiscard]] double mean_delta() const;
     /// Of a part, a refresh in the mean.

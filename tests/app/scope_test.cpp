@@ -103,6 +103,28 @@ TEST_CASE("a scope map of a trace is printed, written and drawn, and its flags r
 #if REFRESHLAB_UI
     CHECK(refreshlab_cli({"figure", scratch / "out", "--all", "-o", scratch / "figures"}).status == 0);
 #endif
+    // The map stays with the run.
+    const json kept = json::parse(refreshlab_cli({"info", trace, "--json"}).out)["runs"][0]["scope_map"];
+    CHECK(kept["refreshes"] == 7);
+    CHECK(kept["taken"] == numbers["taken"].size());
+    CHECK_THAT(refreshlab_cli({"info", trace}).out, ContainsSubstring("parts of 7 refreshes"));
+    const Outcome other =
+        refreshlab_cli({"scope", trace, "--every", "32", "--keep", "0", "--student",
+                        (fs::path(RL_SOURCE_DIR) / "assets/models/llama-tales-teacher").string()});
+    CAPTURE(other.err);
+    CHECK(other.status == 0);
+    CHECK_THAT(other.err, ContainsSubstring("not kept in the trace"));
+    CHECK(json::parse(refreshlab_cli({"info", trace, "--json"}).out)["runs"][0]["scope_map"]["refreshes"] ==
+          7);
+    // A branch's file takes it along; the branch has another text, and none of its own.
+    const Outcome branch = refreshlab_cli(
+        {"run", "--branch", trace, "--at", "20", "--max-tokens", "24", "--record", scratch / "branch.rlt"});
+    CAPTURE(branch.err);
+    REQUIRE(branch.status == 0);
+    const json runs = json::parse(refreshlab_cli({"info", scratch / "branch.rlt", "--json"}).out)["runs"];
+    REQUIRE(runs.size() == 2);
+    CHECK(runs[0]["scope_map"] == kept);
+    CHECK(runs[1]["scope_map"].is_null());
     refused_with({"scope", scratch / "none.rlt"}, "no such file");
     refused_with({"scope", trace, "--every", "8", "--at", "3"}, "--every and --at both");
     refused_with({"scope", trace, "--at", "9,3"}, "ascending");

@@ -6,6 +6,7 @@
 #include "engine/control/parameters.h"
 #include "engine/landscape/landscape_store.h"
 #include "engine/results/scope_map.h"
+#include "engine/results/scope_map_store.h"
 #include "engine/session/exactness/exactness.h"
 #include "engine/session/readings/scope_readings.h"
 #include "engine/session/worker/outlook.h"
@@ -148,10 +149,22 @@ void SessionWorker::Impl::step_scopes() {
         state.map = std::make_shared<const ScopeMap>(scopes->take_map());
         state.computing = false;
         scopes.reset();
+        store_scopes(state);
     }
     now.scope = std::make_shared<ScopeState>(std::move(state));
     scopes_told = Clock::now();
     publish();
+}
+
+/// The map goes into the trace beside its run.
+void SessionWorker::Impl::store_scopes(const ScopeState& state) {
+    if (!trace || !trace->error().empty()) return;
+    trace->flush();
+    try {
+        store_scope_map(trace_path, state.run_id, *state.map);
+    } catch (const Error& e) {
+        report(e.what()); // the map itself is there
+    }
 }
 
 /// Nothing of a map that is not whole is kept.

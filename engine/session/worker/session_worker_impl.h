@@ -77,6 +77,7 @@ struct SessionWorker::Impl {
     void hold(); ///< no further step by itself
     void begin_scopes(const command::ComputeScope& asked);
     void step_scopes();
+    void store_scopes(const ScopeState& state);
     void drop_scopes();
     void begin_landscape(const command::ComputeLandscape& asked);
     void step_landscape();

@@ -1,5 +1,7 @@
 #include "engine/study/studies/scope_tables.h"
 
+#include "engine/results/scope_map_json.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -203,22 +205,7 @@ StudyResult scope_tables(const ScopeMap& map) {
 }
 
 nlohmann::json to_json(const ScopeMap& map) {
-    nlohmann::json json{{"layers", map.layers},
-                        {"kv_heads", map.kv_heads},
-                        {"blocks", map.blocks},
-                        {"horizon", map.horizon},
-                        {"entry_bytes", map.entry_bytes},
-                        {"refreshes", nlohmann::json::array()},
-                        {"parts", nlohmann::json::array()},
-                        {"taken", nlohmann::json::array()},
-                        {"scopes", nlohmann::json::array()}};
-    for (const ScopeMap::Refresh& r : map.refreshes)
-        json["refreshes"].push_back({{"step", r.boundary},
-                                     {"delta", r.delta},
-                                     {"none", r.none},
-                                     {"whole", r.whole},
-                                     {"teacher", r.teacher}});
-    const auto of_all = [](int32_t i) { return i < 0 ? nlohmann::json() : nlohmann::json(i); };
+    nlohmann::json json = measured_json(map);
     const auto share = [](const std::optional<GainShare>& s) {
         if (!s) return nlohmann::json();
         nlohmann::json shown{{"share", s->share}, {"low", nullptr}, {"high", nullptr}};
@@ -233,25 +220,19 @@ nlohmann::json to_json(const ScopeMap& map) {
                               {"low", g.interval ? nlohmann::json(g.interval->low) : nlohmann::json()},
                               {"high", g.interval ? nlohmann::json(g.interval->high) : nlohmann::json()}};
     };
-    for (const ScopeMap::Reading& reading : map.readings) {
-        json["parts"].push_back({{"kind", to_string(reading.part.kind)},
-                                 {"layer", of_all(reading.part.layer)},
-                                 {"kv_head", of_all(reading.part.kv_head)},
-                                 {"block", of_all(reading.part.block)},
-                                 {"parts", to_string(reading.part.parts)},
-                                 {"bytes", map.bytes_of(reading.part)},
-                                 {"alone", reading.alone},
-                                 {"without", reading.without},
-                                 {"gain", gained(mean_gain(map, reading.alone))},
-                                 {"share", share(gain_share(map, reading.alone))},
-                                 {"missed", share(lost_share(map, reading.without))}});
+    for (size_t i = 0; i < map.readings.size(); ++i) {
+        const ScopeMap::Reading& reading = map.readings[i];
+        nlohmann::json& part = json["parts"][i];
+        part["bytes"] = map.bytes_of(reading.part);
+        part["gain"] = gained(mean_gain(map, reading.alone));
+        part["share"] = share(gain_share(map, reading.alone));
+        part["missed"] = share(lost_share(map, reading.without));
     }
-    for (const ScopeMap::Taken& one : map.taken)
-        json["taken"].push_back({{"layer", one.layer},
-                                 {"kv_head", one.kv_head},
-                                 {"loss", one.loss},
-                                 {"gain", gained(mean_gain(map, one.loss))},
-                                 {"share", share(gain_share(map, one.loss))}});
+    for (size_t n = 0; n < map.taken.size(); ++n) {
+        json["taken"][n]["gain"] = gained(mean_gain(map, map.taken[n].loss));
+        json["taken"][n]["share"] = share(gain_share(map, map.taken[n].loss));
+    }
+    json["scopes"] = nlohmann::json::array();
     for (const double keep : kept_shares) {
         const auto n = heads_for(map, keep);
         if (!n) continue;

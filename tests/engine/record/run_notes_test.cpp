@@ -178,7 +178,7 @@ TEST_CASE("notes are put into traces of every schema that has room, and nothing 
         const Recording& run = *before.runs.back();
         run.notes()->add(note(2, 5, "seen here", 3));
         store_notes(file, *run.notes());
-        CHECK(sqlite::Database(file, sqlite::Open::read_only).integer("PRAGMA user_version") == 11);
+        CHECK(sqlite::Database(file, sqlite::Open::read_only).integer("PRAGMA user_version") == 12);
         const LabelledRuns after = load_labelled_trace(file);
         REQUIRE(after.runs.size() == before.runs.size());
         CHECK(after.labels == before.labels);

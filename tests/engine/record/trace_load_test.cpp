@@ -106,14 +106,14 @@ TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
     TemporaryFolder folder;
     const auto file = folder / "version.trace";
     make_trace(file);
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 12");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 13");
     CHECK_THAT(load_error(file),
-               ContainsSubstring("written by a newer version (schema 12, this program reads up to 11)"));
+               ContainsSubstring("written by a newer version (schema 13, this program reads up to 12)"));
     for (const char* pragma : {"PRAGMA user_version = 0", "PRAGMA user_version = -3"}) {
         sqlite::Database(file, sqlite::Open::read_write).exec(pragma);
         CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
     }
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 11");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 12");
     CHECK(load_error(file).empty());
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("a trace of schema 1, which had no lagged refreshes, is read and stays
                 "ALTER TABLE runs DROP COLUMN inherited_cache; "
                 "DROP TABLE drafts; DROP TABLE layers; DROP "
                 "TABLE cache; DROP TABLE landscapes; DROP TABLE landscape_rows; "
-                "DROP TABLE labels; DROP TABLE notes; PRAGMA user_version = 1");
+                "DROP TABLE labels; DROP TABLE notes; DROP TABLE scope_maps; PRAGMA user_version = 1");
     }
     const std::string bytes = contents(file);
     const auto old = load_trace(file), expected = load_trace(now);

@@ -5,7 +5,8 @@
 // was recorded by the last program of schema 5: 12 tokens of the bundled pair with an entropy gate, one refresh. schema6.rlt was recorded
 // by the last program of schema 6: 12 tokens of the bundled pair, two periodic refreshes with on_fire redraw. schema7.rlt was recorded by the
 // last program of schema 7: 12 tokens of the bundled pair in four drafts that were verified. schema9.rlt was recorded by the last program
-// of schema 9: 12 tokens of the bundled pair, two periodic refreshes, attention in 8 bins at most.
+// of schema 9: 12 tokens of the bundled pair, two periodic refreshes, attention in 8 bins at most. schema11.rlt was recorded by the last
+// program of schema 11: 12 tokens of the bundled pair, one periodic refresh, attention rows of 500 bytes a step at most.
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/schema/trace_versions.h"
@@ -247,13 +248,39 @@ TEST_CASE(
     {
         sqlite::Database db(noted, sqlite::Open::read_write);
         REQUIRE(trace::bring_up_to_date(db));
-        REQUIRE(db.integer("PRAGMA user_version") == 11);
+        REQUIRE(db.integer("PRAGMA user_version") == 12);
     }
     const auto up_to_date = load_trace(noted).at(0);
     CHECK(first_difference(r, *up_to_date) == std::nullopt);
     CHECK(up_to_date->info().config == r.info().config);
     // Schema 9 had no such columns.
     sqlite::Database(folder / "now.rlt", sqlite::Open::read_write).exec("PRAGMA user_version = 9");
+    CHECK_THROWS_AS(load_trace(folder / "now.rlt"), Error);
+}
+
+TEST_CASE("a trace of schema 11, which had no scope maps, is read as it was and takes one", "[record]") {
+    const LabelledRuns trace = read_as_it_was(11);
+    REQUIRE(trace.runs.size() == 1);
+    const Recording& r = *trace.runs[0];
+    CHECK(r.steps() == 12);
+    CHECK(r.info().config.capture.attention_bytes == 500);
+    REQUIRE(r.attention_rows().size() == 11);
+    CHECK_FALSE(r.attention(15, false)->every_key());
+    CHECK(r.attention(15, false)->edges.size() == 7);
+    TemporaryFolder folder;
+    REQUIRE(save_trace(folder / "now.rlt", trace.runs[0]));
+    CHECK(first_difference(r, *load_trace(folder / "now.rlt").at(0)) == std::nullopt);
+    const auto with_place = folder / "with-place.rlt";
+    std::filesystem::copy_file(trace_of_schema(11), with_place);
+    {
+        sqlite::Database db(with_place, sqlite::Open::read_write);
+        REQUIRE(trace::bring_up_to_date(db));
+        CHECK(db.integer("PRAGMA user_version") == 12);
+        CHECK(db.integer("SELECT count(*) FROM scope_maps") == 0);
+    }
+    CHECK(first_difference(r, *load_trace(with_place).at(0)) == std::nullopt);
+    // Schema 11 had no such table.
+    sqlite::Database(folder / "now.rlt", sqlite::Open::read_write).exec("PRAGMA user_version = 11");
     CHECK_THROWS_AS(load_trace(folder / "now.rlt"), Error);
 }
 
@@ -272,7 +299,7 @@ TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     REQUIRE(save_trace(folder / "now.rlt", old));
     {
         sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
-        CHECK(db.integer("PRAGMA user_version") == 11);
+        CHECK(db.integer("PRAGMA user_version") == 12);
     }
     const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);

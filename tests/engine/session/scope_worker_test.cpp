@@ -2,6 +2,7 @@
 #include "engine/policies/cache_policy_config.h"
 #include "engine/record/recording/recording.h"
 #include "engine/results/scope_map.h"
+#include "engine/results/scope_map_store.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/run_execution.h"
 #include "engine/session/readings/scope_readings.h"
@@ -10,6 +11,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <filesystem>
 
 namespace scope_worker_test {
 
@@ -66,6 +69,29 @@ TEST_CASE("a scope map comes up in the status whole, and is the one that compute
         CHECK(map.readings[i].without == plain->readings[i].without);
     }
     CHECK(map.taken.size() == plain->taken.size());
+}
+
+TEST_CASE("the scope map of a run that is recorded stands beside it in the trace", "[session][worker]") {
+    const std::filesystem::path path = std::filesystem::path(RL_BUILD_DIR) / "scope_worker.rlt";
+    std::filesystem::remove(path);
+    std::shared_ptr<const ScopeMap> map;
+    std::string id;
+    {
+        SessionWorker worker(path);
+        Watcher watch(worker);
+        run_to_end(worker, watch, small(40));
+        id = worker.recording()->info().id;
+        map = measured(worker, watch, {.every = 16, .horizon = 6, .keep = 0})->scope->map;
+        REQUIRE(map);
+        CHECK(*load_scope_map_of(path, id) == *map); // before the worker ends
+        map = measured(worker, watch, {.every = 12, .horizon = 4, .keep = 0.5})->scope->map;
+        CHECK(worker.status()->errors == 0);
+    }
+    const auto stored = load_scope_maps(path);
+    REQUIRE(stored.size() == 1); // the newest
+    CHECK(stored[0].run_id == id);
+    CHECK(*stored[0].map == *map);
+    std::filesystem::remove(path);
 }
 
 TEST_CASE("Stop ends the measuring of scopes and no run; a map that was there stays", "[session][worker]") {

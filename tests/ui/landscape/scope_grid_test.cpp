@@ -1,5 +1,6 @@
 // What the tab Scope shows of a scope map: shares against sums that are written down plainly, and scopes that a click takes.
 #include "engine/results/scope_map.h"
+#include "tests/engine/landscape/random_scope_map.h"
 #include "tests/support/seed.h"
 #include "ui/scene/landscape/scope_grid.h"
 
@@ -23,50 +24,10 @@ namespace {
 
 constexpr int64_t layers = 3, kv_heads = 2;
 
-/// All parts of a small model, with losses between those of no refresh and of a whole one.
+/// All parts of a small model.
 std::shared_ptr<ScopeMap> random_map(uint32_t number) {
     std::mt19937 random(seed(number));
-    std::uniform_real_distribution<double> share(0, 1);
-    auto map = std::make_shared<ScopeMap>();
-    map->layers = layers;
-    map->kv_heads = kv_heads;
-    map->blocks = 1;
-    map->horizon = 8;
-    map->entry_bytes = 64;
-    for (int64_t r = 0; r < 6; ++r) {
-        const double whole = share(random);
-        map->refreshes.push_back({16 * (r + 1), 16, whole + 0.5 + share(random), whole, whole / 2});
-    }
-    const auto read = [&](ScopePart part) {
-        ScopeMap::Reading reading{part, {}, {}};
-        for (const ScopeMap::Refresh& refresh : map->refreshes) {
-            reading.alone.push_back(refresh.none - share(random) * refresh.gain());
-            reading.without.push_back(refresh.whole + share(random) * refresh.gain());
-        }
-        map->readings.push_back(std::move(reading));
-    };
-    for (const ScopeParts half : {ScopeParts::keys, ScopeParts::values}) {
-        read({.kind = Kind::half, .parts = half});
-        for (int32_t l = 0; l < layers; ++l)
-            read({.kind = Kind::layer_half, .layer = l, .parts = half});
-    }
-    for (int32_t l = 0; l < layers; ++l) {
-        read({.kind = Kind::layer, .layer = l});
-        read({.kind = Kind::block, .layer = l, .block = 0});
-        for (int32_t h = 0; h < kv_heads; ++h)
-            read({.kind = Kind::head, .layer = l, .kv_head = h});
-    }
-    // A greedy order that keeps more with every KV head.
-    const std::pair<int32_t, int32_t> order[] = {{2, 1}, {0, 0}, {1, 0}, {1, 1}};
-    double kept = 0.3;
-    for (const auto& [l, h] : order) {
-        ScopeMap::Taken taken{l, h, {}};
-        for (const ScopeMap::Refresh& refresh : map->refreshes)
-            taken.loss.push_back(refresh.none - kept * refresh.gain());
-        map->taken.push_back(std::move(taken));
-        kept += 0.26;
-    }
-    return map;
+    return std::make_shared<ScopeMap>(random_scope_map(random, layers, kv_heads));
 }
 
 /// sum over refreshes of (none - loss), of the whole gain.

@@ -217,6 +217,11 @@ const std::vector<Table>& tables() {
                      {"made_at", text_type}},
          .key = "run, n",
          .since = 9},
+        {.name = "scope_maps",
+         .columns = {{"run", integer_type}, {"map", text_type}},
+         .key = "run",
+         .has_rowid = true,
+         .since = 12},
     };
     static_assert(num_parts == 9, "the steps table has a column for every part");
     return all;

@@ -9,7 +9,7 @@
 namespace refreshlab::trace {
 
 inline constexpr int32_t application_id = 0x52664C62; ///< "RfLb", SQLite header bytes 68..71
-inline constexpr int32_t schema_version = 11; ///< user_version; rises with every change a reader must know
+inline constexpr int32_t schema_version = 12; ///< user_version; rises with every change a reader must know
 
 /// One column, and how a trace from before it is read. A new one goes to the end of its table: readers count on the order.
 struct Column {
