@@ -23,7 +23,7 @@ plain_kernels = {"kernels/shared/check.h", "kernels/shared/attention_bins.h", "k
 engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "control", "record", "tasks", "landscape", "results", "cache", "model", "session", "study",
                 "bench", "train"]
 engine_floors = {
-    "record": ["tables", "notes", "recording", "runs", "export", "trace"],
+    "record": ["tables", "notes", "recording", "runs", "export", "trace", "keep"],
     "session": ["policies", "parts", "pair", "decode", "driver", "exactness", "landscape", "readings", "worker"],
     "study": ["jobs", "measure", "sweep", "studies"],
     "bench": ["numbers", "report", "measure"],

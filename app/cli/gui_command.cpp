@@ -84,6 +84,7 @@ int run_gui(GuiOptions& options) {
     if (window.after_steps < 0) throw Error("reading", "--after-steps", "must not be negative");
     // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
     if (!window.trace || options.run.has_prompt()) window.start = started_run(options.run);
+    window.start_may_wait = window.start && !options.run.has_prompt();
     if (!options.pace.empty()) window.shell.pace = parse_pace(options.pace);
     window.autostart = !options.paused;
     std::vector<NamedFile> inputs = options.run.inputs(window.start.value_or(RunConfig{}));
@@ -105,7 +106,7 @@ Command add_gui_command(CLI::App& app) {
     auto options = std::make_shared<GuiOptions>();
     CLI::App* command =
         app.add_subcommand("gui", "The window; with --screenshot a picture of it, no display needed");
-    command->add_option("TRACE", options->trace, "A trace to open");
+    command->add_option("TRACE", options->trace, "A trace (.rlt) or a workspace (.rlw) to open");
     options->run.add_to(*command, first_start_config({}));
     command->add_option("--record", options->record, "Record every run of this window into a trace file")
         ->type_name("FILE");

@@ -253,6 +253,7 @@ bool AppWindow::open() {
 
 void AppWindow::run(const std::function<bool()>& until) {
     while (open() && !(until && until())) {
+        m_shell->keep_session();
         const auto s = situation();
         if (!s.minimised && s.now >= m_governor.due(s)) {
             frame();
@@ -380,6 +381,9 @@ std::filesystem::path AppWindow::assets() const {
 }
 std::filesystem::path AppWindow::user_folder() const {
     return m_options.user_folder;
+}
+std::filesystem::path AppWindow::state_folder() const {
+    return m_options.state_folder;
 }
 void AppWindow::keep_awake(double seconds) {
     m_awake_until = std::max(m_awake_until, now_s() + seconds);

@@ -32,8 +32,10 @@ public:
         bool headless = false; ///< no display: draws into an own buffer
         int width = 1600, height = 1000;
         std::filesystem::path user_folder; ///< settings and layout; empty = keep nothing
-        std::string command_line;          ///< into pictures
-        bool mirror_log = true;            ///< lines of the window's log go to stderr as well
+        /// Recent files and the session of this window; empty = keep nothing.
+        std::filesystem::path state_folder;
+        std::string command_line; ///< into pictures
+        bool mirror_log = true;   ///< lines of the window's log go to stderr as well
         ui::ShellOptions shell;
     };
     /// Throws Error{failure} when there is no display (or no EGL).
@@ -75,6 +77,7 @@ public:
     void set_window_title(const std::string& title) override;
     [[nodiscard]] std::filesystem::path assets() const override;
     [[nodiscard]] std::filesystem::path user_folder() const override;
+    [[nodiscard]] std::filesystem::path state_folder() const override;
     void keep_awake(double seconds) override;
     [[nodiscard]] int64_t memory_bytes() const override;
     [[nodiscard]] FrameStats frame_stats() const override;

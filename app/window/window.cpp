@@ -6,6 +6,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/text/utf8.h"
+#include "ui/dialogs/workspace_files.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/landscape/landscape_of_run.h"
@@ -19,7 +20,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace refreshlab {
@@ -53,9 +57,13 @@ bool picture_is_due(const EngineLink& engine, const WindowOptions& options) {
            recording->steps() >= options.after_steps;
 }
 
+bool is_workspace(const WindowOptions& options) {
+    return options.trace && options.trace->extension() == ui::workspace_extension;
+}
+
 /// The runs of the trace that was asked for; none where none was. Throws Error.
 LabelledRuns opened_trace(const WindowOptions& options) {
-    if (!options.trace) return {};
+    if (!options.trace || is_workspace(options)) return {};
     LabelledRuns trace = load_labelled_trace(*options.trace);
     if (trace.runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
     return trace;
@@ -85,6 +93,9 @@ AppWindow::Options options_of_window(const WindowOptions& options) {
     shell.ask_before_closing = !picture && !window_options.headless; // nobody answers without a display
     shell.starts_a_run = options.start.has_value();
     if (!picture) window_options.user_folder = default_user_folder();
+    if (!picture) window_options.state_folder = default_state_folder();
+    shell.keeps_session = !picture;
+    if (options.record) shell.record = *options.record;
     window_options.command_line = options.command_line;
     window_options.mirror_log = !picture; // a picture's problem is one line, below
     return window_options;
@@ -155,6 +166,14 @@ std::filesystem::path default_user_folder() {
     return {};
 }
 
+std::filesystem::path default_state_folder() {
+    if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
+        return std::filesystem::path(state) / "refreshlab";
+    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+        return std::filesystem::path(home) / ".local" / "state" / "refreshlab";
+    return {};
+}
+
 std::vector<std::string> panel_titles() {
     std::vector<std::string> titles;
     for (const ui::PanelKind& kind : ui::panel_kinds())
@@ -165,6 +184,8 @@ std::vector<std::string> panel_titles() {
 int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) {
     WindowOptions options = given;
     const LabelledRuns opened = opened_trace(options);
+    std::optional<ui::LoadedWorkspace> workspace;
+    if (is_workspace(options)) workspace = ui::load_workspace(*options.trace);
     const bool picture = options.screenshot.has_value();
     // stdout belongs to what a command is asked for.
     if (spdlog::get("refreshlab") == nullptr)
@@ -194,11 +215,20 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
                                   ui::landscape_of_file(*options.trace, newest), *options.trace);
     }
 
+    if (workspace) window.shell().show_workspace(std::move(*workspace));
+
     const bool steps_to_ask_for = options.start && picture && options.after_steps > 0;
-    if (options.start) engine.send(command::StartRun{*options.start, steps_to_ask_for || !options.autostart});
+    const auto start = [&] {
+        if (options.start)
+            engine.send(command::StartRun{*options.start, steps_to_ask_for || !options.autostart});
+    };
+    const bool waits = !picture && window.shell().offer_left_sessions(
+                                       options.start_may_wait ? std::function<void()>(start) : nullptr);
+    if (!waits || !options.start_may_wait) start();
     if (!picture) {
         window.run();
         window.shell().save_settings();
+        window.shell().end_session();
         return 0;
     }
     wait_for_picture(window, engine, options, steps_to_ask_for);

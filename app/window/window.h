@@ -14,11 +14,12 @@ namespace refreshlab {
 
 /// What `refreshlab gui` was asked for.
 struct WindowOptions {
-    std::optional<std::filesystem::path> trace; ///< opened and shown; its newest run
+    std::optional<std::filesystem::path> trace; ///< opened and shown: its newest run; or a workspace
     std::optional<RunConfig> start;             ///< started at once (also beside an opened trace)
-    bool autostart = true;                      ///< false: the run waits, paused, after its prefill
-    bool headless = false;           ///< no display needed; implied by screenshot when there is none
-    int width = 1600, height = 1000; ///< window units
+    bool start_may_wait = false; ///< nobody asked for it: it waits while a session that was left is offered
+    bool autostart = true;       ///< false: the run waits, paused, after its prefill
+    bool headless = false;       ///< no display needed; implied by screenshot when there is none
+    int width = 1600, height = 1000;                 ///< window units
     std::optional<std::filesystem::path> screenshot; ///< saved, then quit
     int64_t after_steps = 0; ///< of the picture: exactly so many records (fewer if the run ends before);
                              ///< 0 = when the run has ended
@@ -45,5 +46,7 @@ int run_window(const WindowOptions& options, const LateEngine::Make& make_engine
 
 /// $XDG_CONFIG_HOME/refreshlab or ~/.config/refreshlab; empty when neither variable is set.
 [[nodiscard]] std::filesystem::path default_user_folder();
+/// $XDG_STATE_HOME/refreshlab or ~/.local/state/refreshlab; empty when neither variable is set.
+[[nodiscard]] std::filesystem::path default_state_folder();
 
 } // namespace refreshlab

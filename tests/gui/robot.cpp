@@ -22,6 +22,7 @@ AppWindow::Options window_options(bool first_start_hints) {
     options.height = 800;
     options.shell.restore_user_layout = false;
     options.shell.first_start_hints = first_start_hints;
+    options.state_folder = std::filesystem::path(RL_BUILD_DIR) / "test_gui_state";
     options.command_line = "test_gui";
     options.shell.ask_before_closing = true;
     return options;
@@ -100,9 +101,9 @@ RunConfig Robot::slow_config() {
 void Robot::start(const RunConfig& run, int32_t steps) {
     // What an earlier test left open is closed; the panels go back to their first places.
     te->KeyPress(ImGuiKey_Escape);
-    for (const char* title :
-         {"New run", "Save picture", "Export CSV", "Export plotted values", "Open trace", "Save trace",
-          "Unsaved run", "Shortcuts and gestures", "Find a command", "About RefreshLab"})
+    for (const char* title : {"New run", "Save picture", "Export CSV", "Export plotted values", "Open trace",
+                              "Save trace", "Save workspace", "Open workspace", "Last session", "Unsaved run",
+                              "Shortcuts and gestures", "Find a command", "About RefreshLab"})
         if (dialog_open(title)) close_dialog(title);
     ctx().toasts.dismiss_all();
     ctx().run_action("file.close_trace");

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -88,6 +89,10 @@ struct UiContext {
     bool present_mode = false; ///< layout Present: no menus, larger type
     bool first_start_hints = false;
     Fonts fonts;
+    /// Traces and workspaces that were opened or saved last, the newest first.
+    std::vector<std::filesystem::path> recent_files = {};
+    /// Opens one of them; a fault becomes a toast.
+    std::function<void(const std::filesystem::path&)> open_file = {};
     /// Runs an action of the table by its id ("run.new"), for buttons in an empty panel. Does nothing while the action
     /// is disabled.
     std::function<void(std::string_view id)> run_action;

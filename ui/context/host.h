@@ -37,6 +37,8 @@ public:
     [[nodiscard]] virtual std::filesystem::path assets() const = 0;
     /// Folder of this user's settings and layout; empty = keep nothing (tests, pictures).
     [[nodiscard]] virtual std::filesystem::path user_folder() const = 0;
+    /// Folder of what the window keeps by itself: the list of recent files, sessions; empty = keep nothing.
+    [[nodiscard]] virtual std::filesystem::path state_folder() const = 0;
     /// Something moves: draw at full rate for a while (drags, animations).
     virtual void keep_awake(double seconds) = 0;
     /// Resident memory of the process, bytes.

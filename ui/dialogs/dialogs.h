@@ -19,8 +19,12 @@ namespace refreshlab::ui {
 [[nodiscard]] std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog>
 make_save_runs_dialog(ShellState& state); ///< every run of the window, in one file
-/// Saves the engine's run, then ends the program.
+/// Saves the engine's run, or all where others would be lost too; then ends the program.
 [[nodiscard]] std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_save_workspace_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_open_workspace_dialog(ShellState& state);
+/// Offers the first of state.left, which has one.
+[[nodiscard]] std::unique_ptr<Dialog> make_left_session_dialog(ShellState& state);
 /// The question before a run is lost with the window.
 [[nodiscard]] std::unique_ptr<Dialog> make_unsaved_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_shortcuts_dialog();
@@ -38,6 +42,8 @@ void draw_dialog(ShellState& state);
 
 /// Shows the newest run of a trace file, as a job; what is wrong with it becomes a toast.
 void open_trace(ShellState& state, const std::filesystem::path& path);
+/// Under its name where it has one and every run is in a file; else the dialog asks.
+void save_workspace(ShellState& state);
 /// Ends the program, or asks first about a run that would be lost with the window.
 void quit(ShellState& state);
 

@@ -6,6 +6,7 @@
 #include "ui/base/value_format.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/dialogs/work_dialog.h"
+#include "ui/dialogs/workspace_files.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -42,6 +43,7 @@ Work opening(ShellState& state, const fs::path& path) {
         LandscapeOfFile found = landscape_of_file(path, *trace.runs.back());
         return [path, trace = std::move(trace), found = std::move(found), &state] {
             state.show_trace(trace, path.filename().string(), found, path);
+            remember_file(state, path);
         };
     };
 }
@@ -254,6 +256,7 @@ private:
                           state.files[saved.run.recording->notes()] = path;
                       }
                       state.say(Toasts::Level::info, "Trace saved as " + path.string());
+                      remember_file(state, path);
                       if (quit) ui::quit(state); // asks again if the run has grown since
                   };
               });
@@ -274,12 +277,18 @@ public:
     const char* title() const override { return "Unsaved run"; }
     float width() const override { return 430; }
     bool draw(ShellState& state) override {
-        const auto run = state.ctx.engine.recording();
         ImGui::PushTextWrapPos(0);
-        ImGui::TextUnformatted(fmt::format("The run of {} {} is in no file and ends with the window.",
-                                           format_thousands(run ? run->steps() : 0),
-                                           run && run->steps() == 1 ? "step" : "steps")
-                                   .c_str());
+        if (const auto run = state.ctx.engine.recording(); run && state.unsaved_run())
+            ImGui::TextUnformatted(fmt::format("The run of {} {} is in no file and ends with the window.",
+                                               format_thousands(run->steps()),
+                                               run->steps() == 1 ? "step" : "steps")
+                                       .c_str());
+        if (const auto restored = static_cast<int64_t>(state.unsaved_restored()); restored > 0)
+            ImGui::TextUnformatted(
+                fmt::format("{} restored {} in no file of yours and end{} with the window.",
+                            format_thousands(restored), restored == 1 ? "run is" : "runs are",
+                            restored == 1 ? "s" : "")
+                    .c_str());
         ImGui::PopTextWrapPos();
         muted_text(state.ctx, "With --record FILE every run is kept from its first step");
         const float em = ImGui::GetFontSize(), spacing = ImGui::GetStyle().ItemSpacing.x;
@@ -336,7 +345,7 @@ std::unique_ptr<Dialog> make_save_runs_dialog(ShellState& state) {
     return std::make_unique<SaveTraceDialog>(state.ctx, false, true);
 }
 std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state) {
-    return std::make_unique<SaveTraceDialog>(state.ctx, true, false);
+    return std::make_unique<SaveTraceDialog>(state.ctx, true, state.unsaved_restored() > 0);
 }
 std::unique_ptr<Dialog> make_unsaved_dialog() {
     return std::make_unique<UnsavedDialog>();

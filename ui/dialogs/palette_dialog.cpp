@@ -2,8 +2,10 @@
 #include "engine/control/parameters.h"
 #include "ui/base/format.h"
 #include "ui/base/fuzzy.h"
+#include "ui/base/short_name.h"
 #include "ui/context/go_to.h"
 #include "ui/dialogs/dialogs.h"
+#include "ui/dialogs/workspace_files.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/state/dialog.h"
@@ -13,7 +15,9 @@
 #include <misc/cpp/imgui_stdlib.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
+#include <system_error>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -65,6 +69,16 @@ std::vector<PaletteDialog::Entry> PaletteDialog::entries(ShellState& state) {
         list.push_back({name_of(action), action.id, reason.empty() ? action.help : reason,
                         shortcut_text(action.shortcut), reason.empty(),
                         [this, id = action.id](ShellState& s) { return run_action(s, id); }});
+    }
+    for (const std::filesystem::path& file : state.ctx.recent_files) {
+        std::error_code error;
+        const bool there = std::filesystem::exists(file, error);
+        list.push_back({"Open recent: " + short_name(file, state.ctx.recent_files), "recent." + file.string(),
+                        file.string() + (there ? "" : " is not there any more"), "", there,
+                        [file](ShellState& s) {
+                            open_file(s, file);
+                            return false;
+                        }});
     }
     for (const Parameter& parameter : parameters()) {
         const auto value = state.ctx.drafts.value(parameter.key);

@@ -239,9 +239,11 @@ void SignalsPanel::draw(UiContext& ctx) {
     stack.right_gutter = m_right_gutter;
     advance_time_view(ctx.time, ctx.steps);
     draw_toolbar(ctx);
-    if (!ctx.recording || ctx.steps == 0)
+    if (!ctx.recording || ctx.steps == 0) {
         offer_run(ctx,
                   "The signals of a run appear here, one plot each, as soon as it makes its first step.");
+        offer_recent(ctx);
+    }
     const std::vector<SignalPlot*> plots = chosen_plots(ctx);
     if (const std::pair of(ImGui::GetFontSize(), plots.size()); of != m_gutter_of || stack.fit) {
         m_gutter_of = of;

@@ -376,6 +376,18 @@ std::vector<Action> file_actions(ShellState& state) {
     list.push_back({"file.open_trace", "File", "Open trace...", "Shows a recorded run from a file.",
                     ImGuiMod_Ctrl | ImGuiKey_O,
                     [&state](UiContext&) { state.dialog = make_open_trace_dialog(state); }});
+    list.push_back({"file.open_workspace", "File", "Open workspace...",
+                    "Opens the traces of a workspace file, with its layout, views and policy.",
+                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_O,
+                    [&state](UiContext&) { state.dialog = make_open_workspace_dialog(state); }});
+    list.push_back(
+        {"file.clear_recent", "File/Open recent", "Clear the list",
+         "Forgets the files that were opened last; the files stay.", 0,
+         [&state](UiContext& ctx) {
+             state.recent.clear();
+             ctx.recent_files.clear();
+         },
+         unless([](const UiContext& ctx) { return !ctx.recent_files.empty(); }, "The list is empty")});
     list.push_back(
         {"file.close_trace", "File", "Close trace",
          "Goes back to the engine's own run; the panel Runs keeps the trace.", 0,
@@ -403,6 +415,13 @@ std::vector<Action> file_actions(ShellState& state) {
                     unless([&state](const UiContext&) { return state.runs.other().has_value(); },
                            "There is no other run yet"),
                     [&state](const UiContext&) { return state.runs.away() != nullptr; }});
+    list.push_back({"file.save_workspace", "File", "Save workspace",
+                    "Saves what is open, ticked and shown, under the name of the last time.",
+                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_S,
+                    [&state](UiContext&) { save_workspace(state); }});
+    list.push_back({"file.save_workspace_as", "File", "Save workspace as...",
+                    "Saves what is open, ticked and shown, to open it again later.", 0,
+                    [&state](UiContext&) { state.dialog = make_save_workspace_dialog(state); }});
     list.push_back({"export.picture", "File", "Save picture...", "Saves a PNG of the window or of one panel.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_E,
                     [&state](UiContext&) { state.dialog = make_picture_dialog(state); }});

@@ -1,5 +1,7 @@
 #include "engine/control/derive/derive_spec.h"
 #include "ui/base/format.h"
+#include "ui/base/short_name.h"
+#include "ui/dialogs/workspace_files.h"
 #include "ui/panels/panel.h"
 #include "ui/shell/parts.h"
 #include "ui/state/layout.h"
@@ -9,6 +11,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
+#include <system_error>
 
 namespace refreshlab::ui {
 
@@ -179,6 +183,27 @@ void action_menu_item(ShellState& state, std::string_view id) {
         ImGui::SetTooltip("%s", (enabled ? action->help : reason).c_str());
 }
 
+namespace {
+
+/// The files above "Clear the list"; those that are gone are pale.
+void recent_items(ShellState& state) {
+    std::filesystem::path chosen;
+    for (const std::filesystem::path& file : state.ctx.recent_files) {
+        std::error_code error;
+        const bool there = std::filesystem::exists(file, error);
+        const std::string name = short_name(file, state.ctx.recent_files);
+        if (ImGui::MenuItem((name + "###" + file.string()).c_str(), nullptr, false, there)) chosen = file;
+        const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+        state.ctx.landmarks.set({low.x, low.y, size.x, size.y}, "menu/recent/{}", name);
+        if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
+            ImGui::SetTooltip("%s%s", file.c_str(), there ? "" : "\nis not there any more");
+    }
+    if (!state.ctx.recent_files.empty()) ImGui::Separator();
+    if (!chosen.empty()) open_file(state, chosen);
+}
+
+} // namespace
+
 void draw_menu_bar(ShellState& state) {
     if (!ImGui::BeginMainMenuBar()) return;
     for (const char* menu : {"File", "Edit", "Run", "View", "Help"}) {
@@ -193,6 +218,7 @@ void draw_menu_bar(ShellState& state) {
                 if (!submenu.empty() && open) ImGui::EndMenu();
                 submenu = sub;
                 open = sub.empty() || ImGui::BeginMenu(sub.c_str());
+                if (open && sub == "Open recent") recent_items(state);
             }
             if (open) action_menu_item(state, action.id);
         }

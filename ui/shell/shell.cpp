@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/model_path.h"
 #include "ui/dialogs/dialogs.h"
+#include "ui/dialogs/workspace_files.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -76,6 +77,10 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
         state.settings.pace = 0; // as it is
     if (state.options.plots) state.ctx.views.signals = *state.options.plots;
     state.ctx.first_start_hints = state.options.first_start_hints && !state.settings.hints_seen;
+    state.recent = RecentFiles(host.state_folder());
+    state.ctx.recent_files = state.recent.files();
+    state.ctx.open_file = [this](const std::filesystem::path& file) { open_file(m_impl->state, file); };
+    m_impl->keeping.emplace(state);
     state.ctx.run_action = [this](std::string_view id) { m_impl->state.run(id); };
 
     std::vector<std::string> problems;
@@ -139,6 +144,7 @@ void Shell::show_recording(std::shared_ptr<const Recording> recording, const std
 void Shell::show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape,
                        const std::filesystem::path& file) {
     m_impl->state.show_trace(trace, name, landscape, file);
+    if (!file.empty()) remember_file(m_impl->state, file);
 }
 
 void Shell::open_trace(const std::filesystem::path& path) {
@@ -158,7 +164,30 @@ void Shell::open_dropped(const std::filesystem::path& path) {
     if (may_be_model(path))
         m_impl->state.dialog = make_new_run_dialog(m_impl->state, path);
     else
-        open_trace(path);
+        open_file(m_impl->state, path);
+}
+
+void Shell::show_workspace(LoadedWorkspace loaded) {
+    ui::show_workspace(m_impl->state, std::move(loaded));
+}
+
+bool Shell::offer_left_sessions(std::function<void()> otherwise) {
+    ShellState& state = m_impl->state;
+    if (state.ctx.host.state_folder().empty()) return false;
+    state.left.clear(); // those that were offered before are free again
+    state.left = take_left_sessions(state.ctx.host.state_folder());
+    if (state.left.empty()) return false;
+    state.after_offer = std::move(otherwise);
+    state.dialog = make_left_session_dialog(state);
+    return true;
+}
+
+void Shell::keep_session() {
+    m_impl->keeping->tend();
+}
+
+void Shell::end_session() {
+    m_impl->keeping->end();
 }
 
 void Shell::save_settings() {

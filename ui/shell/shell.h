@@ -6,6 +6,7 @@
 #include "ui/state/shell_options.h"
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ namespace refreshlab::ui {
 class Panel;
 class Tour;
 struct Action;
+struct LoadedWorkspace;
 
 /// The whole window's contents: menu bar, run bar, dock space with the panels, toasts, dialogs, palette, help. Draws with
 /// ImGui and ImPlot into the current context; knows no GL, no GLFW, no torch. UI thread only.
@@ -49,8 +51,19 @@ public:
     void add_panel(std::unique_ptr<Panel> panel);
     /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
     void open_trace(const std::filesystem::path& path);
-    /// A file or folder that was dropped on the window: a model begins a new run's dialog, anything else is opened as a trace.
+    /// A file or folder that was dropped on the window: a model begins a new run's dialog, a workspace is opened, and so is anything else
+    /// as a trace.
     void open_dropped(const std::filesystem::path& path);
+    /// A workspace that was loaded, in place of what was asked for by name.
+    void show_workspace(LoadedWorkspace loaded);
+    /// Offers the sessions that programs left which did not come to their end, if there are any. They are locked from now on.
+    /// \param otherwise  begins once no session is restored; may be empty
+    /// \return whether there are some
+    bool offer_left_sessions(std::function<void()> otherwise);
+    /// Between frames, as often as the loop comes round: keeps the session for a next start, in case the program does not come to its end.
+    void keep_session();
+    /// The program comes to its end: nothing is left to be offered.
+    void end_session();
     [[nodiscard]] Tour& tour(); ///< for suites and pictures
     void save_settings();       ///< layout and settings into Host::user_folder()
 

@@ -36,6 +36,10 @@ void Shell::Impl::begin_frame() {
         ctx.steps_jumped += std::max<int64_t>(0, ctx.steps - steps_before - 1);
     else
         begin_recording();
+    if (state.wanted_step && ctx.recording && ctx.recording->info().id == state.wanted_step->first) {
+        ctx.select_step(std::min(state.wanted_step->second, ctx.steps));
+        state.wanted_step.reset();
+    }
     if (ctx.recording) ctx.marks.update(ctx.recording, ctx.steps);
 }
 

@@ -2,6 +2,7 @@
 
 // Shared by the files of the shell.
 #include "ui/panels/panel.h"
+#include "ui/shell/session_keeping.h"
 #include "ui/shell/shell.h"
 #include "ui/shell/view_undo.h"
 #include "ui/state/layout.h"
@@ -61,6 +62,7 @@ struct Shell::Impl {
     ShellState state;
     ViewUndo view_undo;
     Tour tour{state};
+    std::optional<SessionKeeping> keeping; ///< made with the panels
     std::shared_ptr<const Recording> last_recording;
     std::string last_trace_error;
     uint64_t last_errors = 0; ///< refused commands that have been told

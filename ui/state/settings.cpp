@@ -36,6 +36,7 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "hints_seen", settings.hints_seen);
         read(json, "steps_at_once", settings.steps_at_once);
         read(json, "pace", settings.pace);
+        read(json, "autosave_megabytes", settings.autosave_megabytes);
         read(json, "tour", settings.tour);
         read(json, "folders", settings.folders);
         settings.views = views_from_json(json);
@@ -48,6 +49,7 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         settings.user_scale = std::clamp(settings.user_scale, min_user_scale, max_user_scale);
         if (!(settings.pace > 0) || settings.pace > max_pace) settings.pace = 0;
         if (settings.pace > 0) settings.pace = std::max(settings.pace, min_pace);
+        settings.autosave_megabytes = std::clamp(settings.autosave_megabytes, 0, most_autosave_megabytes);
         settings.steps_at_once = std::clamp(settings.steps_at_once, 1, 100000);
         return settings;
     } catch (const Error& e) {
@@ -70,6 +72,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"hints_seen", settings.hints_seen},
                            {"steps_at_once", settings.steps_at_once},
                            {"pace", settings.pace},
+                           {"autosave_megabytes", settings.autosave_megabytes},
                            {"tour", settings.tour},
                            {"folders", settings.folders},
                            {"recent_pairs", settings.recent_pairs}};

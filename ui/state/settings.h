@@ -18,7 +18,9 @@ struct Settings {
     bool layout_locked = false;
     bool hints_seen = false; ///< the card of the first start has been shown and answered
     int steps_at_once = 16;  ///< N of "Step N"
-    double pace = 20;        ///< tokens per second of a run that is watched; 0 = as fast as it goes
+    /// That runs in no file may take in the state folder, of one window; 0 = none.
+    int autosave_megabytes = 2000;
+    double pace = 20; ///< tokens per second of a run that is watched; 0 = as fast as it goes
     std::map<std::string, int, std::less<>> tour; ///< by chapter: the step to go on with
     /// Where each kind of file dialog was last: PathMemory::folders.
     std::map<std::string, std::string, std::less<>> folders;
@@ -40,6 +42,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
 void remember_pair(Settings& settings, const std::string& teacher, const std::string& student);
 inline constexpr size_t kept_pairs = 8;
 
+inline constexpr int most_autosave_megabytes = 1'000'000;
 inline constexpr double min_pace = 1, max_pace = 200; ///< beside "as fast as it goes"
 /// Twice or half as fast: 1 .. 200, above that as fast as it goes (0).
 [[nodiscard]] double next_pace(double pace, bool faster);

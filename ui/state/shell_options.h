@@ -2,6 +2,7 @@
 
 #include "ui/scene/axes/signal_choice.h"
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -20,7 +21,9 @@ struct ShellOptions {
     std::optional<double>
         pace; ///< asked for by name, tokens per second, 0 = as fast as it goes; else as remembered
     std::optional<SignalPlots> plots; ///< asked for by name; else as remembered
-    bool starts_a_run = false; ///< the program sends the first StartRun itself, as it will the next time
+    bool keeps_session = false;   ///< the session is kept in Host::state_folder() while the window is open
+    std::filesystem::path record; ///< trace that the engine writes every run into; empty: none
+    bool starts_a_run = false;    ///< the program sends the first StartRun itself, as it will the next time
 };
 
 } // namespace refreshlab::ui

@@ -131,12 +131,28 @@ void ShellState::run(std::string_view id) {
     if (const Action* action = find_action(id)) run(*action);
 }
 
-bool ShellState::unsaved() const {
+bool ShellState::unsaved_run() const {
     const auto run = ctx.engine.recording();
     if (!run || run->steps() == 0 || ctx.engine.status()->recorded) return false;
     const auto saved = saved_steps.find(run->info().id);
     if (saved != saved_steps.end() && saved->second >= run->steps()) return false;
     return run->info().id != own_run || run->commands().size() > 0 || !run->notes()->own().empty();
+}
+
+bool ShellState::in_own_file(const Recording& run) const {
+    const auto saved = saved_steps.find(run.info().id);
+    if (saved != saved_steps.end()) return saved->second >= run.steps();
+    if (restored.contains(run.info().id)) return false;
+    return files.contains(run.notes()) || ctx.engine.status()->recorded;
+}
+
+size_t ShellState::unsaved_restored() const {
+    size_t count = 0;
+    for (const auto& [id, file] : restored) {
+        const RunNode* const node = runs.tree().find_id(id);
+        if (node != nullptr && !in_own_file(*runs.recording(node->key))) ++count;
+    }
+    return count;
 }
 
 void ShellState::say(Toasts::Level level, std::string text, bool toast) {
@@ -206,16 +222,20 @@ std::vector<std::string> ShellState::panel_titles() const {
     return titles;
 }
 
-void ShellState::store_layout() {
-    if (layout_borrowed) return;
-    Arrangement arrangement;
+std::string ShellState::arrangement() const {
+    Arrangement present;
     for (const auto& panel : panels) {
         const auto open = panel_open.find(panel->title());
-        if (open != panel_open.end() && open->second) arrangement.open_panels.emplace_back(panel->title());
+        if (open != panel_open.end() && open->second) present.open_panels.emplace_back(panel->title());
     }
-    arrangement.front_panels = drawn_panels;
-    arrangement.ini = ImGui::SaveIniSettingsToMemory();
-    const std::string text = arrangement_text(arrangement);
+    present.front_panels = drawn_panels;
+    present.ini = ImGui::SaveIniSettingsToMemory();
+    return arrangement_text(present);
+}
+
+void ShellState::store_layout() {
+    if (layout_borrowed) return;
+    const std::string text = arrangement();
     arrangements[settings.layout] = text;
     const auto folder = ctx.host.user_folder();
     if (!folder.empty() && options.restore_user_layout)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/record/keep/session_folder.h"
 #include "engine/record/trace/trace_store.h"
 #include "ui/context/context.h"
 #include "ui/scene/landscape/landscape_of_run.h"
@@ -7,6 +8,7 @@
 #include "ui/scene/policy/own_signal_draft.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/state/action.h"
+#include "ui/state/recent_files.h"
 #include "ui/state/settings.h"
 #include "ui/state/shell_options.h"
 
@@ -19,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -111,6 +114,15 @@ struct ShellState {
         saved_steps; ///< by run id: so many are in a file of the person's
     /// The trace that was opened or saved with a run, by the run's notes: of two recordings of one run each has its own.
     std::map<std::shared_ptr<const RunNotes>, std::filesystem::path> files;
+    std::optional<std::filesystem::path> workspace_file; ///< that was opened or saved last
+    RecentFiles recent;
+    /// By id: runs of a session that was left, and the trace of the state folder that has them. They are in no file of the person's.
+    std::map<std::string, std::filesystem::path, std::less<>> restored;
+    std::vector<std::unique_ptr<SessionFolder>> left;  ///< sessions to offer, the newest first
+    std::vector<std::shared_ptr<SessionFolder>> taken; ///< that were restored: this window's until its end
+    std::function<void()> after_offer; ///< what begins where no session is restored; may be empty
+    /// The step to select once this run is shown.
+    std::optional<std::pair<std::string, int64_t>> wanted_step;
     std::string own_run; ///< id of the run that the program started by itself, as it will the next time
 
     KnownLandscapes landscapes;
@@ -157,7 +169,13 @@ struct ShellState {
 
     /// True when the engine's run would be lost with the window: it has steps and is in no file. The program's own
     /// first run, untouched and without a note, does not count, because the next start makes it again bit for bit.
-    [[nodiscard]] bool unsaved() const;
+    [[nodiscard]] bool unsaved_run() const;
+    /// That, or restored runs that are in no file.
+    [[nodiscard]] bool unsaved() const { return unsaved_run() || unsaved_restored() > 0; }
+    /// A file of the person's has the run with all of its steps.
+    [[nodiscard]] bool in_own_file(const Recording& run) const;
+    /// Runs of the window that were restored and are still in no file of the person's.
+    [[nodiscard]] size_t unsaved_restored() const;
 
     void say(Toasts::Level level, std::string text, bool toast = true);
     /// All runs of a trace come into the list, under their names; the newest is shown, and its policy is taken over: thresholds and
@@ -173,6 +191,7 @@ struct ShellState {
     /// Stores settings and the present layout; problems become a log line.
     void save_all();
     void store_layout();
+    [[nodiscard]] std::string arrangement() const; ///< arrangement_text() of the present one
 
 private:
     std::vector<Panel*> m_exchanged; ///< their views stand in the context

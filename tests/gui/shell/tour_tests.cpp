@@ -5,6 +5,7 @@
 #include "ui/tour/tour.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>

@@ -70,6 +70,7 @@ public:
     void set_window_title(const std::string&) override {}
     std::filesystem::path assets() const override { return std::filesystem::path(RL_SOURCE_DIR) / "assets"; }
     std::filesystem::path user_folder() const override { return {}; }
+    std::filesystem::path state_folder() const override { return {}; }
     void keep_awake(double) override {}
     int64_t memory_bytes() const override { return 0; }
     FrameStats frame_stats() const override { return {}; }

@@ -143,7 +143,7 @@ void RunSet::refresh_nodes() {
 
 void RunSet::put_label(RunKey key, const RunLabel& label) {
     if (!label.name.empty()) rename(key, label.name);
-    if (label.colour) m_tree.recolour(key, *label.colour);
+    if (label.colour && m_tree.find(key) != nullptr) m_tree.recolour(key, *label.colour);
 }
 
 void RunSet::add_file(std::span<const std::shared_ptr<Recording>> runs, const std::string& name,

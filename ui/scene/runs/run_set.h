@@ -63,6 +63,8 @@ public:
     void rename(RunKey key, std::string_view name);   ///< an empty name is the one of the beginning
     [[nodiscard]] uint32_t colour(RunKey key) const;  ///< RunNode::colour; 0: there is no such run
     [[nodiscard]] std::string name(RunKey key) const; ///< empty: there is no such run
+    /// Its name, unless empty, and its colour, where there is one.
+    void put_label(RunKey key, const RunLabel& label);
     /// What a file keeps of it: the name that a person gave, and its colour. Empty: there is no such run.
     [[nodiscard]] RunLabel label(RunKey key) const;
 
@@ -91,7 +93,6 @@ public:
 
 private:
     RunKey add(std::shared_ptr<const Recording> recording, std::string name, bool from_file);
-    void put_label(RunKey key, const RunLabel& label);
     void leave(RunKey key);
     void thin_out();
     [[nodiscard]] bool may_be_forgotten(RunKey key) const;
