@@ -155,12 +155,12 @@ def drafts():
 
 
 def scope():
-    rows = []
-    for table, model, column in zip(table_with("scope.md", "share", "bytes of the run"), ("bundled pair", "SmolLM2, 3-bit student"), range(2)):
-        first = list(table[0])[0]
-        rows += [[model, row[first].replace("`", "").replace("refresh.", ""), number(row["bytes of the run"]) / 1e6, number(row["share"])] for row in table]
-    return (["model", "scope", "megabytes", "share"], rows), {
-        "kind": "dots", "series": ["scope"], "facets": ["model"], "parts": [{"title": "share of the whole refreshes' gain", "values": ["share"], "mark": 0}]}
+    shares = [row for row in table_with("scope.md", "refreshed", "3-bit g32")[0] if not row["refreshed"].startswith("everything")]
+    students = [column for column in shares[0] if column != "refreshed"]
+    rows = [[student, row["refreshed"], *value(row[student])] for student in students for row in shares]
+    return (["student", "refreshed", "share", "low", "high"], rows), {
+        "kind": "dots", "series": ["refreshed"], "facets": ["student"],
+        "parts": [{"title": "share of the whole refreshes' gain", "values": ["share"], "mark": 0}]}
 
 
 pictures = {"simulation": simulation, "tasks": tasks, "thresholds": thresholds, "drift": drift, "landscape-loss": landscape_loss,

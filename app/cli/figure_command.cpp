@@ -17,6 +17,7 @@
 #include "engine/record/runs/own_values.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/refresh/own_signal.h"
+#include "engine/results/scope_map_store.h"
 #include "ui/figure/figure_file.h"
 
 #include <fmt/ranges.h>
@@ -36,7 +37,7 @@ namespace {
 struct Options {
     std::vector<std::string> traces, runs, names;
     std::string panel, out, size = "84mm", theme = "paper", style, signals, right, signal, of, head, drift,
-                            map, objective;
+                            map, objective, measure;
     std::optional<int64_t> layer;
     std::string format = "svg"; ///< of --all
     bool all = false, rejected = false, notes = false;
@@ -144,6 +145,9 @@ ui::FigureRequest request_of(const Options& options) {
     request.views.text.rejected = request.views.signals.rejected = options.rejected;
     request.notes = options.notes;
     if (!options.objective.empty()) request.views.landscape.objective = objective_of(options.objective);
+    if (!options.measure.empty())
+        request.views.landscape.scope =
+            ui::scope_measures[place_of("--measure", options.measure, {"alone", "missed"})];
     request.right_axis = options.right;
     request.from = options.from;
     request.to = options.to;
@@ -152,6 +156,9 @@ ui::FigureRequest request_of(const Options& options) {
     if (request.panel == "landscape" || request.panel == "frontier" ||
         (request.panel == "text" && request.views.text.coloured_by == ui::gain_colouring))
         request.landscape = load_landscape_of(options.traces.front(), *request.runs.front().recording);
+    if (request.panel == "scope")
+        request.scope_map =
+            load_scope_map_of(options.traces.front(), request.runs.front().recording->info().id);
     return request;
 }
 
@@ -211,7 +218,8 @@ void refuse_run_options(const Options& options, const std::string& input) {
                                                   {"--layer", options.layer.has_value()},
                                                   {"--rejected", options.rejected},
                                                   {"--notes", options.notes},
-                                                  {"--objective", !options.objective.empty()}};
+                                                  {"--objective", !options.objective.empty()},
+                                                  {"--measure", !options.measure.empty()}};
     for (const auto& [option, is_given] : given)
         if (is_given)
             throw Error("drawing a figure", option,
@@ -346,6 +354,11 @@ Command add_figure_command(CLI::App& app) {
         ->add_option("--objective", options->objective,
                      "landscape, frontier, text by landscape:gain: judged by loss, kl, rejection or "
                      "tokens_a_pass (default: loss, of a text that the student wrote kl)")
+        ->type_name("NAME");
+    command
+        ->add_option(
+            "--measure", options->measure,
+            "scope: alone (what a part gains by itself; the default) or missed (what is lost without it)")
         ->type_name("NAME");
     command->add_option("--drift", options->drift, "cache, drift: mean, k, v, k_max or v_max")
         ->type_name("WHAT");

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 
@@ -14,7 +15,7 @@
 #include "engine/base/json_file.h"
 #include "engine/record/trace/trace_store.h"
 #include "ui/report/report.h"
-#include "ui/scene/landscape/landscape_of_run.h"
+#include "ui/scene/landscape/text_readings.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -42,8 +43,9 @@ std::vector<ui::ReportRun> runs_of(const ReportOptions& options) {
     std::vector<ui::ReportRun> found;
     for (size_t i = 0; i < runs.size(); ++i) {
         if (!chosen.empty() && std::ranges::find(chosen, runs[i].get()) == chosen.end()) continue;
-        auto [landscape, fault] = ui::landscape_of_file(options.trace, *runs[i]);
-        found.push_back({runs[i], labels[i], std::move(landscape), std::move(fault)});
+        ui::ReadingsOfFile readings = ui::readings_of_file(options.trace, *runs[i]);
+        found.push_back({runs[i], labels[i], std::move(readings.landscape),
+                         fmt::format("{}", fmt::join(readings.faults, "; "))});
     }
     return found;
 }

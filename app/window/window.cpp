@@ -212,7 +212,7 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
     if (!opened.runs.empty()) {
         const Recording& newest = *opened.runs.back();
         window.shell().show_trace(opened, options.trace->filename().string(),
-                                  ui::landscape_of_file(*options.trace, newest), *options.trace);
+                                  ui::readings_of_file(*options.trace, newest), *options.trace);
     }
 
     if (workspace) window.shell().show_workspace(std::move(*workspace));

@@ -102,6 +102,13 @@ TEST_CASE("a scope map of a trace is printed, written and drawn, and its flags r
     }
 #if REFRESHLAB_UI
     CHECK(refreshlab_cli({"figure", scratch / "out", "--all", "-o", scratch / "figures"}).status == 0);
+    const Outcome drawn =
+        refreshlab_cli({"figure", trace, "--panel", "scope", "--measure", "missed", "-o", scratch / "f.svg"});
+    CAPTURE(drawn.err);
+    CHECK(drawn.status == 0);
+    CHECK(read_csv(scratch / "f.csv").at(0, "of") == "without");
+    refused_with({"figure", trace, "--panel", "scope", "--measure", "all", "-o", scratch / "g.svg"},
+                 "none of alone, missed");
 #endif
     // The map stays with the run.
     const json kept = json::parse(refreshlab_cli({"info", trace, "--json"}).out)["runs"][0]["scope_map"];

@@ -73,8 +73,9 @@ struct UiContext {
     Landmarks landmarks;
     /// Of the shown run's text: every possible refresh; null where there is none. A snapshot, which grows by being replaced.
     std::shared_ptr<const Landscape> landscape;
-    std::string why_no_landscape;    ///< of this run, though there is one: a sentence; else empty
-    ChosenObjective usual_objective; ///< of the landscape, unless a person has chosen one
+    std::shared_ptr<const ScopeMap> scope_map; ///< of the shown run; null: none
+    std::string why_no_landscape;              ///< of this run, though there is one: a sentence; else empty
+    ChosenObjective usual_objective;           ///< of the landscape, unless a person has chosen one
     /// By step: what a refresh at this boundary would have saved the shown run, under the objective of its view; absent where that is
     /// not known. Empty: no landscape, or no staircase.
     std::vector<float> refresh_gains;

@@ -42,6 +42,7 @@ FigureRequest figure_request(const UiContext& ctx, const FigureKind& kind, bool 
     for (const RunKey key : others_of(ctx.runs, kind))
         request.runs.push_back(named(ctx.runs, ctx.runs.recording(key)));
     request.landscape = ctx.landscape;
+    request.scope_map = ctx.scope_map;
     request.views = ctx.views;
     request.policy = ctx.drafts.policy();
     request.step = ctx.shown_step();

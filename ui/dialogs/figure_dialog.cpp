@@ -127,8 +127,8 @@ private:
     /// There is what the figure needs.
     [[nodiscard]] static bool offered(const ShellState& state, const FigureKind& kind) {
         if (kind.needs == FigureNeeds::other_runs) return state.runs.other().has_value();
-        if (kind.needs != FigureNeeds::landscape) return true;
-        return state.ctx.landscape != nullptr;
+        if (kind.needs == FigureNeeds::scope_map) return state.ctx.scope_map != nullptr;
+        return kind.needs != FigureNeeds::landscape || state.ctx.landscape != nullptr;
     }
 
     [[nodiscard]] bool can_have_notes(const ShellState& state) const {
@@ -155,6 +155,7 @@ private:
             runs += fmt::format("{} {} {} ", run.recording->info().id, run.name,
                                 run.colour.value_or(run_colours));
         if (r.landscape) runs += fmt::format("{} rows ", r.landscape->rows().size());
+        if (r.scope_map) runs += fmt::format("{} ", fmt::ptr(r.scope_map.get()));
         runs += policy_to_json(*r.policy).dump();
         // A run that goes on is drawn anew once in a while, not at every step.
         q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_in_sight,

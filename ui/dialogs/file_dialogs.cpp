@@ -1,6 +1,5 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/landscape/landscape_store.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
 #include "ui/base/value_format.h"
@@ -11,7 +10,7 @@
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/landscape/landscape_of_run.h"
+#include "ui/scene/landscape/text_readings.h"
 #include "ui/scene/runs/saved_runs.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
@@ -40,7 +39,7 @@ Work opening(ShellState& state, const fs::path& path) {
     return [path, &state](const std::atomic<bool>&) -> std::function<void()> {
         LabelledRuns trace = load_labelled_trace(path);
         if (trace.runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
-        LandscapeOfFile found = landscape_of_file(path, *trace.runs.back());
+        ReadingsOfFile found = readings_of_file(path, *trace.runs.back());
         return [path, trace = std::move(trace), found = std::move(found), &state] {
             state.show_trace(trace, path.filename().string(), found, path);
             remember_file(state, path);
@@ -232,13 +231,13 @@ private:
         std::vector<Saved> runs;
         if (m_all)
             for (SavedRun& run : saved_runs(state.runs))
-                runs.push_back({std::move(run), 0, nullptr});
+                runs.push_back({std::move(run), 0, {}});
         else if (recording)
-            runs.push_back({saved_run(state.runs, recording), 0, nullptr});
+            runs.push_back({saved_run(state.runs, recording), 0, {}});
         if (runs.empty()) return;
         for (Saved& saved : runs) {
             saved.steps = saved.run.recording->steps();
-            saved.landscape = state.landscapes.to_save(*saved.run.recording);
+            saved.readings = state.readings_of(*saved.run.recording);
         }
         start(state, "Saving " + path.filename().string(),
               [path, runs, quit = m_then_quit,
@@ -248,8 +247,7 @@ private:
                       recordings.push_back(saved.run);
                   if (!save_traces(path, recordings, &cancelled)) return {};
                   for (const Saved& saved : runs)
-                      if (saved.landscape)
-                          store_landscape(path, saved.run.recording->info().id, *saved.landscape);
+                      store_readings(path, saved.run.recording->info().id, saved.readings);
                   return [path, runs, quit, &state] {
                       for (const Saved& saved : runs) {
                           state.saved_steps[saved.run.recording->info().id] = saved.steps;
@@ -266,7 +264,7 @@ private:
     struct Saved {
         SavedRun run;
         int64_t steps = 0;
-        std::shared_ptr<const Landscape> landscape; ///< null: none
+        TextReadings readings;
     };
 
     bool m_then_quit, m_all;

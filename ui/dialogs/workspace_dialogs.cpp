@@ -3,7 +3,6 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/fetch/child_process.h"
-#include "engine/landscape/landscape_store.h"
 #include "engine/record/keep/session_folder.h"
 #include "ui/base/value_format.h"
 #include "ui/dialogs/dialogs.h"
@@ -49,7 +48,7 @@ Work saving(ShellState& state, const fs::path& path, const std::vector<SavedRun>
         std::string id;
         std::shared_ptr<RunNotes> notes;
         int64_t steps = 0;
-        std::shared_ptr<const Landscape> landscape;
+        TextReadings readings;
     };
     std::vector<Saved> saved;
     const fs::path trace = runs.empty() ? fs::path() : trace_beside(path);
@@ -58,13 +57,13 @@ Work saving(ShellState& state, const fs::path& path, const std::vector<SavedRun>
         const std::string& id = run.recording->info().id;
         besides[id] = trace;
         saved.push_back(
-            {id, run.recording->notes(), run.recording->steps(), state.landscapes.to_save(*run.recording)});
+            {id, run.recording->notes(), run.recording->steps(), state.readings_of(*run.recording)});
     }
     const std::string text = workspace_text(present_workspace(state, besides), path);
     return [=, &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
         if (!runs.empty() && !save_traces(trace, runs, &cancelled)) return {};
         for (const Saved& run : saved)
-            if (run.landscape) store_landscape(trace, run.id, *run.landscape);
+            store_readings(trace, run.id, run.readings);
         write_file(path, text);
         return [=, &state] {
             for (const Saved& run : saved) {

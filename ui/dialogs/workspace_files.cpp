@@ -32,7 +32,7 @@ fs::path file_of(const ShellState& state, const Recording& run, const RunFiles& 
 }
 
 void read_trace(LoadedWorkspace& loaded, const fs::path& path, bool kept) {
-    LoadedWorkspace::Trace trace{.path = path, .runs = {}, .landscape = {}, .kept = kept};
+    LoadedWorkspace::Trace trace{.path = path, .runs = {}, .readings = {}, .kept = kept};
     std::error_code error;
     if (!fs::exists(path, error)) {
         loaded.faults.push_back(fmt::format("{} is missing", path.string()));
@@ -44,7 +44,7 @@ void read_trace(LoadedWorkspace& loaded, const fs::path& path, bool kept) {
             if (!kept) loaded.faults.push_back(fmt::format("{} holds no run", path.string()));
             return; // of a session that was killed before the first step
         }
-        trace.landscape = landscape_of_file(path, *trace.runs.runs.back());
+        trace.readings = readings_of_file(path, *trace.runs.runs.back());
         loaded.traces.push_back(std::move(trace));
     } catch (const Error& e) {
         loaded.faults.emplace_back(e.what());
@@ -107,8 +107,7 @@ void show_runs(ShellState& state, const LoadedWorkspace& loaded) {
             if (trace.kept) state.restored[run->info().id] = trace.path;
         }
         const auto& newest = trace.runs.runs.back();
-        state.landscapes.keep(newest->info().id, trace.landscape.landscape, newest);
-        if (!trace.landscape.fault.empty()) state.say(Toasts::Level::error, trace.landscape.fault);
+        state.keep(trace.readings, newest);
         state.runs.add_file(trace.runs.runs, trace.kept ? "restored" : trace.path.filename().string(),
                             trace.runs.labels);
     }

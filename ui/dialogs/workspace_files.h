@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/record/trace/trace_store.h"
-#include "ui/scene/landscape/landscape_of_run.h"
+#include "ui/scene/landscape/text_readings.h"
 #include "ui/state/workspace.h"
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct LoadedWorkspace {
     struct Trace {
         std::filesystem::path path;
         LabelledRuns runs;
-        LandscapeOfFile landscape;
+        ReadingsOfFile readings;
         bool kept = false; ///< lies in the folder of a session and is no file of the person's
     };
     std::filesystem::path file;

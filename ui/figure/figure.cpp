@@ -41,6 +41,8 @@ constexpr std::array kinds = {
     FigureKind{"landscape", "Landscape: what every refresh is worth", "Landscape", FigureNeeds::landscape,
                false, make_landscape_figure},
     FigureKind{"frontier", "Loss against refreshes", "", FigureNeeds::landscape, false, make_frontier_figure},
+    FigureKind{"scope", "Where in the cache refreshes pay", "", FigureNeeds::scope_map, false,
+               make_scope_figure},
 };
 
 /// Of kinds with one name the one whose head is there, or is not.

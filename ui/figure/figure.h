@@ -3,6 +3,7 @@
 #include "engine/landscape/landscape.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/tables/data_table.h"
+#include "engine/results/scope_map.h"
 #include "ui/figure/pen.h"
 #include "ui/scene/views/views.h"
 
@@ -36,6 +37,7 @@ struct FigureRequest {
     std::string panel = "signals";              ///< a name of figure_kinds()
     std::vector<FigureRun> runs;                ///< at least one; the first is that of figures of one run
     std::shared_ptr<const Landscape> landscape; ///< of the first run; may be null
+    std::shared_ptr<const ScopeMap> scope_map;  ///< of the first run; may be null
     bool notes = false;              ///< of a kind that has them: numbers at their steps, words below
     bool all_signals = false;        ///< a signal that was not measured is an error; else it is left out
     std::string right_axis;          ///< signals: this one goes on the first plot, with an axis on the right
@@ -67,6 +69,7 @@ enum class FigureNeeds : uint8_t {
     other_runs, ///< two runs or more
     head,       ///< a chosen layer and head
     landscape,  ///< of the run's text
+    scope_map,  ///< of the run's text
 };
 /// A kind of figure. All that the command line, its help and the window's dialog know of kinds is here.
 struct FigureKind {

@@ -131,9 +131,8 @@ bool Shell::may_close() {
 }
 
 void Shell::show_recording(std::shared_ptr<const Recording> recording, const std::string& name,
-                           const LandscapeOfFile& landscape) {
-    if (recording) m_impl->state.landscapes.keep(recording->info().id, landscape.landscape, recording);
-    if (!landscape.fault.empty()) m_impl->state.say(Toasts::Level::error, landscape.fault);
+                           const ReadingsOfFile& readings) {
+    if (recording) m_impl->state.keep(readings, recording);
     if (recording)
         m_impl->state.runs.add_file(recording, name);
     else
@@ -141,9 +140,9 @@ void Shell::show_recording(std::shared_ptr<const Recording> recording, const std
     m_impl->state.ctx.select_step(std::nullopt);
 }
 
-void Shell::show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape,
+void Shell::show_trace(const LabelledRuns& trace, const std::string& name, const ReadingsOfFile& readings,
                        const std::filesystem::path& file) {
-    m_impl->state.show_trace(trace, name, landscape, file);
+    m_impl->state.show_trace(trace, name, readings, file);
     if (!file.empty()) remember_file(m_impl->state, file);
 }
 

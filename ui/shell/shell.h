@@ -2,7 +2,7 @@
 
 #include "engine/record/trace/trace_store.h"
 #include "ui/context/context.h"
-#include "ui/scene/landscape/landscape_of_run.h"
+#include "ui/scene/landscape/text_readings.h"
 #include "ui/state/shell_options.h"
 
 #include <filesystem>
@@ -37,10 +37,10 @@ public:
     void set_display_scale(float scale);
     /// Shows a trace that was loaded from a file instead of the engine's recording (nothing = the engine's again).
     void show_recording(std::shared_ptr<const Recording> recording, const std::string& name = "trace",
-                        const LandscapeOfFile& landscape = {});
+                        const ReadingsOfFile& readings = {});
     /// All runs of a trace, under their names; the newest is shown. Nothing where there is none.
     /// \param file  that holds them: notes are written into it
-    void show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape,
+    void show_trace(const LabelledRuns& trace, const std::string& name, const ReadingsOfFile& readings,
                     const std::filesystem::path& file = {});
     /// Somebody wants to close the window. True when nothing would be lost; else the question is up, and its answer ends
     /// in Host::quit() or in nothing.

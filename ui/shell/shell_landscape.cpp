@@ -19,6 +19,8 @@ void Shell::Impl::watch_landscape() {
         const bool same = recording && recording->info().id == told->run_id;
         state.landscapes.keep(told->run_id, told->landscape, same ? recording : nullptr);
     }
+    if (const auto& told = ctx.status->scope; told && told->map) state.scope_maps[told->run_id] = told->map;
+    ctx.scope_map = ctx.recording ? state.scope_map_of(*ctx.recording) : nullptr;
     const auto landscape = state.landscapes.of(ctx.recording, ctx.steps);
     if (landscape != ctx.landscape) ctx.best_schedule.reset();
     ctx.landscape = landscape;

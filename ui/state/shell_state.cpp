@@ -36,6 +36,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .toasts = {},
           .landmarks = {},
           .landscape = {},
+          .scope_map = {},
           .why_no_landscape = {},
           .usual_objective = {},
           .refresh_gains = {},
@@ -159,15 +160,31 @@ void ShellState::say(Toasts::Level level, std::string text, bool toast) {
     ctx.toasts.add(level, std::move(text), ImGui::GetTime(), toast);
 }
 
+void ShellState::keep(const ReadingsOfFile& readings, const std::shared_ptr<const Recording>& newest) {
+    landscapes.keep(newest->info().id, readings.landscape, newest);
+    for (const StoredScopeMap& stored : readings.scope_maps)
+        scope_maps[stored.run_id] = stored.map;
+    for (const std::string& fault : readings.faults)
+        say(Toasts::Level::error, fault);
+}
+
+std::shared_ptr<const ScopeMap> ShellState::scope_map_of(const Recording& run) const {
+    const auto map = scope_maps.find(run.info().id);
+    return map == scope_maps.end() ? nullptr : map->second;
+}
+
+TextReadings ShellState::readings_of(const Recording& run) const {
+    return {landscapes.to_save(run), scope_map_of(run)};
+}
+
 void ShellState::show_trace(const LabelledRuns& trace, const std::string& name,
-                            const LandscapeOfFile& landscape, const std::filesystem::path& file) {
+                            const ReadingsOfFile& readings, const std::filesystem::path& file) {
     if (trace.runs.empty()) return;
     if (!file.empty())
         for (const auto& run : trace.runs)
             files[run->notes()] = file;
     const Recording& newest = *trace.runs.back();
-    landscapes.keep(newest.info().id, landscape.landscape, trace.runs.back());
-    if (!landscape.fault.empty()) say(Toasts::Level::error, landscape.fault);
+    keep(readings, trace.runs.back());
     runs.add_file(trace.runs, name, trace.labels);
     ctx.select_step(std::nullopt);
     put_aside.reset();

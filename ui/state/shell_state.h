@@ -5,6 +5,7 @@
 #include "ui/context/context.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/staircases.h"
+#include "ui/scene/landscape/text_readings.h"
 #include "ui/scene/policy/own_signal_draft.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/state/action.h"
@@ -126,6 +127,8 @@ struct ShellState {
     std::string own_run; ///< id of the run that the program started by itself, as it will the next time
 
     KnownLandscapes landscapes;
+    std::map<std::string, std::shared_ptr<const ScopeMap>, std::less<>>
+        scope_maps; ///< by the run of their text
     // What the gains in the context were worked out for.
     std::shared_ptr<const Landscape> gains_landscape;
     std::optional<RunRefreshes> gains_refreshes;
@@ -182,8 +185,14 @@ struct ShellState {
     /// cards stand where they stood in it, and dragging one previews it on its values. Not from under a run that is under way: then
     /// it is said how. Nothing happens where the trace is empty.
     /// \param file  that holds the runs; empty: none
-    void show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape,
+    void show_trace(const LabelledRuns& trace, const std::string& name, const ReadingsOfFile& readings,
                     const std::filesystem::path& file = {});
+    /// Keeps what a file has beside its runs. \param newest  of them
+    void keep(const ReadingsOfFile& readings, const std::shared_ptr<const Recording>& newest);
+    /// Of the run's text; null: none.
+    [[nodiscard]] std::shared_ptr<const ScopeMap> scope_map_of(const Recording& run) const;
+    /// What is to be saved with a run.
+    [[nodiscard]] TextReadings readings_of(const Recording& run) const;
     /// Calls work(); an exception becomes one toast and log line.
     void guarded(const std::function<void()>& work);
     /// \param outcome  of the dialog that waits for it; null: a fault is a toast

@@ -110,6 +110,7 @@ LandscapeView landscape_of(const nlohmann::json& settings) {
     read(settings, "landscape_ranges", stored.ranges);
     read(settings, "landscape_hidden", stored.hidden);
     read(settings, "landscape_objective", stored.objective);
+    read(settings, "landscape_scope", stored.scope);
     return landscape_view(stored);
 }
 
@@ -151,6 +152,7 @@ void add_views(nlohmann::json& settings, const Views& views) {
     settings["landscape_ranges"] = landscape.ranges;
     settings["landscape_hidden"] = landscape.hidden;
     settings["landscape_objective"] = landscape.objective;
+    settings["landscape_scope"] = landscape.scope;
     settings["events_hidden"] = hidden_lanes(views.events);
 }
 

@@ -5,9 +5,11 @@
 #include "engine/landscape/staircase.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
-#include "engine/results/scope_map.h"
+#include "engine/results/scope_map_store.h"
 #include "tests/gui/painted.h"
 #include "tests/gui/robot.h"
+#include "ui/context/figure_request.h"
+#include "ui/figure/figure.h"
 #include "ui/scene/landscape/cell_values.h"
 #include "ui/scene/landscape/objective_words.h"
 
@@ -576,6 +578,54 @@ void scopes_are_measured_and_taken(Robot& r) {
     go_back(r);
 }
 
+/// SC2: the map is saved with its run, and comes back with it; what it shows is a view, and is undone; a figure shows the same.
+void scope_map_stays(Robot& r) {
+    namespace fs = std::filesystem;
+    RunConfig config = r.config(48);
+    config.policy = preset_policy("periodic");
+    config.policy.triggers[0].threshold = 12;
+    r.start(config, 44);
+    show_panel(r);
+    r.engine().send(command::Resume{});
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+    r.engine().send(command::ComputeScope{.every = 12, .horizon = 8, .keep = 0.5});
+    GUI_CHECK(r.until([&] { return r.ctx().scope_map != nullptr; }, 20000));
+    const auto map = r.ctx().scope_map;
+    const fs::path path = Robot::scratch("scope.rlt");
+    fs::remove(path);
+    r.act("file.save_trace");
+    r.te->ItemInputValue("//Save trace/##path", path.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Trace saved as " + path.string()) > 0; }));
+    GUI_CHECK(load_scope_maps(path).size() == 1 && *load_scope_maps(path)[0].map == *map);
+    // Another run has none; the file brings it along, and its models need not be there.
+    RunConfig another = r.config(12);
+    another.prompt = "Write a chronicle of 2 companies.";
+    r.start(another, 5);
+    GUI_CHECK(!r.ctx().scope_map);
+    r.window().shell().open_trace(path);
+    GUI_CHECK(r.until([&] { return r.ctx().scope_map && *r.ctx().scope_map == *map; }, 2000));
+    r.te->ItemClick("//Landscape/##tabs/Scope");
+    GUI_CHECK(r.until([&] { return !r.ctx().unfinished && r.find("scope/map"); }, 2000));
+    // Which share a cell shows is kept with the views.
+    r.te->ComboClick("//Landscape/##measure/missed without the part");
+    r.frames(3);
+    GUI_CHECK(r.ctx().views.landscape.scope == ScopeMeasure::missed);
+    const auto request = figure_request(
+        r.ctx(), *std::ranges::find(figure_kinds(), std::string_view("scope"), &FigureKind::name), false);
+    GUI_CHECK(request.scope_map == r.ctx().scope_map);
+    const DataTable table = make_figure(request)->table();
+    GUI_CHECK(table.rows.front().front() == "without");
+    r.act("edit.undo");
+    r.frames(3);
+    GUI_CHECK(r.ctx().views.landscape.scope == ScopeMeasure::alone);
+    r.te->ItemClick("//Landscape/##tabs/Refreshes");
+    r.act("file.close_trace");
+    r.frames(3);
+    GUI_CHECK(!r.ctx().scope_map);
+    fs::remove(path);
+    go_back(r);
+}
+
 void stays_with_a_saved_run(Robot& r) {
     namespace fs = std::filesystem;
     compute(r, 24);
@@ -671,6 +721,7 @@ std::vector<Case> landscape_cases() {
         {"landscape", "LA1 EX2 picture and frontier are printed as they are painted",
          is_printed_as_it_is_painted},
         {"landscape", "SC1 scopes are measured, shown and taken", scopes_are_measured_and_taken},
+        {"landscape", "SC2 a scope map stays with its run", scope_map_stays},
         {"landscape", "LA11 drafts of a policy that verifies, and where they would end",
          shows_where_drafts_would_end},
         {"landscape", "LA10 what judges is chosen, and all that is shown follows",

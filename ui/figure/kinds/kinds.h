@@ -23,6 +23,7 @@ namespace refreshlab::ui {
 [[nodiscard]] Objective judged_by(const FigureRequest& request);
 [[nodiscard]] std::unique_ptr<Figure> make_landscape_figure(const FigureRequest& request);
 [[nodiscard]] std::unique_ptr<Figure> make_frontier_figure(const FigureRequest& request);
+[[nodiscard]] std::unique_ptr<Figure> make_scope_figure(const FigureRequest& request);
 
 /// Steps of a run that a figure shows. Throws Error{bad_input} naming --from or --to.
 [[nodiscard]] StepRange steps_of(const FigureRequest& request, const Recording& recording);

@@ -7,8 +7,8 @@
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
 #include "ui/draw/widgets.h"
+#include "ui/figure/paint/scope_paint.h"
 #include "ui/scene/landscape/landscape_of_run.h"
-#include "ui/scene/maps/colour_maps.h"
 
 #include <fmt/format.h>
 #include <imgui.h>
@@ -19,10 +19,6 @@
 namespace refreshlab::ui {
 
 namespace {
-
-const char* label_of(ScopeMeasure measure) {
-    return measure == ScopeMeasure::alone ? "gained by the part alone" : "missed without the part";
-}
 
 std::string percent(double share) {
     return fmt::format("{:.0f} %", 100 * share);
@@ -38,13 +34,6 @@ void take(UiContext& ctx, const RefreshScope& scope) {
         policy.scope = wanted;
         ctx.drafts.set_policy(ctx.engine, policy);
     });
-}
-
-/// The map of the shown run; null: there is none.
-std::shared_ptr<const ScopeMap> map_of(const UiContext& ctx) {
-    const auto& state = ctx.status->scope;
-    const bool own = state && ctx.recording && state->run_id == ctx.recording->info().id;
-    return own ? state->map : nullptr;
 }
 
 bool computing(const UiContext& ctx) {
@@ -100,9 +89,11 @@ void ScopeTab::draw_compute(UiContext& ctx, bool there) {
 void ScopeTab::draw_toolbar(UiContext& ctx, bool there) {
     if (there) {
         ImGui::SetNextItemWidth(14 * ImGui::GetFontSize());
-        if (ImGui::BeginCombo("##measure", label_of(m_measure))) {
-            for (const ScopeMeasure measure : {ScopeMeasure::alone, ScopeMeasure::missed})
-                if (ImGui::Selectable(label_of(measure), measure == m_measure)) m_measure = measure;
+        ScopeMeasure& shown = ctx.views.landscape.scope;
+        if (ImGui::BeginCombo("##measure", std::string(words_of(shown)).c_str())) {
+            for (const ScopeMeasure measure : scope_measures)
+                if (ImGui::Selectable(std::string(words_of(measure)).c_str(), measure == shown))
+                    shown = measure;
             ImGui::EndCombo();
         }
         ImGui::SetItemTooltip("What a cell shows, as a share of what the whole refreshes gain");
@@ -118,7 +109,7 @@ void ScopeTab::draw_toolbar(UiContext& ctx, bool there) {
 }
 
 void ScopeTab::draw(UiContext& ctx) {
-    const auto map = map_of(ctx);
+    const auto map = ctx.scope_map;
     draw_toolbar(ctx, map != nullptr);
     if (!map) {
         muted_text(ctx,
@@ -128,23 +119,13 @@ void ScopeTab::draw(UiContext& ctx) {
                    "greedily. It takes minutes on a model of 100 M parameters.");
         return;
     }
-    m_grids.ask({map, m_measure}, false);
+    m_grids.ask({map, ctx.views.landscape.scope}, false);
     if (m_grids.busy()) ctx.wait_for_jobs();
     const ScopeGrid* grid = m_grids.answer();
     const RefreshScope& scope = ctx.drafts.policy().scope;
     const std::string drafted = scope_text(scope);
-    double none = 0, whole = 0;
-    for (const ScopeMap::Refresh& refresh : map->refreshes) {
-        none += refresh.none;
-        whole += refresh.whole;
-    }
-    const auto n = static_cast<double>(std::max<size_t>(map->refreshes.size(), 1));
-    muted_text(ctx,
-               fmt::format(
-                   "{} refreshes, {} tokens behind each: {:.3f} nats a token without, {:.3f} with all of it. "
-                   "A click refreshes that part alone; the policy's scope now: {}.",
-                   map->refreshes.size(), map->horizon, none / n, whole / n,
-                   drafted.empty() ? "all" : drafted));
+    muted_text(ctx, fmt::format("{}. A click refreshes that part alone; the policy's scope now: {}.",
+                                scope_map_words(*map), drafted.empty() ? "all" : drafted));
     ctx.landmarks.set_text([&] { return drafted; }, "scope/drafted");
     if (grid == nullptr) return;
     if (grid->halves.empty()) {
@@ -164,77 +145,60 @@ void ScopeTab::draw(UiContext& ctx) {
 }
 
 void ScopeTab::draw_map(UiContext& ctx, const ScopeGrid& grid, PixelBox place) {
-    const float em = ImGui::GetFontSize(), left = 3.2F * em, top = 1.4F * em;
+    const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
+    const float em = ImGui::GetFontSize();
+    const auto left = static_cast<float>(scope_map_left(pen)), top = static_cast<float>(scope_map_top(pen));
     constexpr float widest = 5, highest = 3; // of a cell, in ems
     const auto columns = static_cast<float>(grid.columns.size());
     const PixelBox box{
         std::round(place.x + left), std::round(place.y + top),
         std::round(std::min(place.width - left - 0.4F * em, columns * widest * em)),
-        std::round(std::min(place.height - top - 1.6F * em, static_cast<float>(grid.layers) * highest * em))};
+        std::round(std::min(place.height - top - 1.8F * em, static_cast<float>(grid.layers) * highest * em))};
     if (box.width < 4 * em || box.height < 3 * em) return;
-    draw_cells(ctx, grid, box);
+    paint_scope_map(pen, figure_rect(box), grid, ctx.drafts.policy().scope);
+    const double below = static_cast<double>(box.y + box.height) + 0.7 * pen->style.text_pt;
+    paint_scope_bar(pen, {static_cast<double>(place.x), below, static_cast<double>(place.width), 0}, grid,
+                    ctx.views.landscape.scope);
     ctx.landmarks.set("scope/map", {box.x, box.y, box.width, box.height});
     hover_map(ctx, grid, box);
 }
 
-void ScopeTab::draw_cells(UiContext& ctx, const ScopeGrid& grid, PixelBox box) {
+/// The greedy order over bytes. A click takes the KV heads up to the point under the mouse.
+void ScopeTab::draw_curve(UiContext& ctx, const ScopeGrid& grid, PixelBox place) {
     const ScreenPen pen(ctx, ImGui::GetWindowDrawList());
-    const Theme& theme = ctx.theme;
-    const auto columns = static_cast<double>(grid.columns.size());
-    const double width = static_cast<double>(box.width) / columns,
-                 height = static_cast<double>(box.height) / static_cast<double>(grid.layers);
-    const ColourScale scale{colour_map(theme.map_amounts), 0, grid.most, false};
-    const RefreshScope& scope = ctx.drafts.policy().scope;
-    const auto place = [&](int64_t layer, size_t column) {
-        const double x = static_cast<double>(box.x) + static_cast<double>(column) * width,
-                     y = static_cast<double>(box.y) + static_cast<double>(layer) * height;
-        return FigureRect{x, y, width, height};
-    };
-    pen->canvas.rectangle({static_cast<double>(box.x), static_cast<double>(box.y),
-                           static_cast<double>(box.width), static_cast<double>(box.height)},
-                          theme.plot_background);
-    for (int64_t layer = 0; layer < grid.layers; ++layer)
-        for (size_t column = 0; column < grid.columns.size(); ++column)
-            if (const ScopeCell& cell = grid.at(layer, column); cell.share)
-                pen->canvas.rectangle(place(layer, column), scale(cell.share->share));
-    // What the policy refreshes now, where that is not all.
-    for (int64_t layer = 0; !scope.whole_entries() && layer < grid.layers; ++layer)
-        for (size_t column = 3; column < grid.columns.size(); ++column)
-            if (scope.has(layer, static_cast<int64_t>(column) - 3))
-                pen->canvas.frame(place(layer, column), {theme.selection, pen->style.line_pt * 1.4});
-    pen->canvas.frame({static_cast<double>(box.x), static_cast<double>(box.y), static_cast<double>(box.width),
-                       static_cast<double>(box.height)},
-                      {theme.plot_border, pen->style.axis_pt});
-    const double after_layers = place(0, 3).x;
-    pen->canvas.line({after_layers, static_cast<double>(box.y)},
-                     {after_layers, static_cast<double>(box.y + box.height)},
-                     {theme.plot_border, pen->style.axis_pt * 2});
-    for (size_t column = 0; column < grid.columns.size(); ++column) {
-        const std::string& name = grid.columns[column];
-        const std::string words = column >= 3 && width > 3.4 * pen->style.text_pt ? "head " + name : name;
-        pen->canvas.text(
-            {place(0, column).x + width / 2, static_cast<double>(box.y) - 0.35 * pen->style.text_pt}, words,
-            pen->small(TextStyle::Align::centre));
+    const PlotArea area = scope_curve_area(pen, figure_rect(place), grid);
+    paint_scope_curve(pen, area, grid, ctx.drafts.policy().scope);
+    const PixelBox box = pixel_box(area.rect);
+    ctx.landmarks.set("scope/curve", {box.x, box.y, box.width, box.height});
+    ImGui::SetCursorScreenPos({box.x, box.y});
+    const bool clicked = ImGui::InvisibleButton("##scope curve", {box.width, box.height});
+    const double unit = scope_curve_unit(grid).bytes;
+    if (ImGui::IsItemHovered()) {
+        const auto mouse = static_cast<double>(ImGui::GetIO().MousePos.x);
+        const auto nearest = std::ranges::min_element(grid.greedy, {}, [&](const ScopeChoice& choice) {
+            return std::abs(area.x(choice.bytes / unit) - mouse);
+        });
+        if (clicked) take(ctx, nearest->scope);
+        if (begin_plot_tip({box.x, box.y, box.width, box.height})) {
+            const auto n = nearest - grid.greedy.begin() + 1;
+            ImGui::TextUnformatted(
+                fmt::format("{} KV head{} keep {} of the gain", n, n == 1 ? "" : "s", percent(nearest->share))
+                    .c_str());
+            ImGui::TextUnformatted(
+                fmt::format("{} a refresh", format_bytes(std::llround(nearest->bytes))).c_str());
+            ImGui::TextUnformatted(fmt::format("the last of them: {}", nearest->words).c_str());
+            ImGui::TextDisabled("A click refreshes these alone");
+            end_plot_tip();
+        }
     }
-    const auto every = static_cast<int64_t>(std::ceil(1.3 * pen->style.small_pt / height));
-    for (int64_t layer = 0; layer < grid.layers; layer += std::max<int64_t>(every, 1))
-        pen->canvas.text({static_cast<double>(box.x) - 0.4 * pen->style.text_pt,
-                          place(layer, 0).y + height / 2 + 0.35 * pen->style.small_pt},
-                         fmt::format("{}", layer), pen->small(TextStyle::Align::right));
-    TextStyle title = pen->text(TextStyle::Align::centre);
-    title.upwards = true;
-    pen->canvas.text({static_cast<double>(box.x) - 2.2 * pen->style.text_pt,
-                      static_cast<double>(box.y) + static_cast<double>(box.height) / 2},
-                     "layer", title);
-    pen->canvas.text(
-        {static_cast<double>(box.x), static_cast<double>(box.y + box.height) + 1.3 * pen->style.text_pt},
-        fmt::format("share of the gain, {}: 0 to {}", label_of(m_measure), percent(grid.most)), pen->muted());
+    ImGui::SetCursorScreenPos({place.x, place.y + place.height});
 }
 
-void ScopeTab::tell_cell(const ScopeCell& cell) const {
+void ScopeTab::tell_cell(const UiContext& ctx, const ScopeCell& cell) {
     ImGui::TextUnformatted(words_of(cell.part).c_str());
     if (!cell.share) return;
-    std::string share = fmt::format("{} of the gain, {}", percent(cell.share->share), label_of(m_measure));
+    std::string share =
+        fmt::format("{} of the gain, {}", percent(cell.share->share), words_of(ctx.views.landscape.scope));
     if (const auto& interval = cell.share->interval)
         share += fmt::format(" ({} to {})", percent(interval->low), percent(interval->high));
     ImGui::TextUnformatted(share.c_str());
@@ -257,7 +221,7 @@ void ScopeTab::hover_map(UiContext& ctx, const ScopeGrid& grid, PixelBox box) {
     const ScopeCell& cell = grid.at(layer, static_cast<size_t>(column));
     if (clicked) take(ctx, scope_of(cell.part));
     if (!begin_plot_tip({box.x, box.y, box.width, box.height})) return;
-    tell_cell(cell);
+    tell_cell(ctx, cell);
     end_plot_tip();
 }
 
@@ -288,6 +252,10 @@ void ScopeTab::draw_list(UiContext& ctx, const char* id, const char* title,
 }
 
 void ScopeTab::draw_lists(UiContext& ctx, const ScopeGrid& grid) {
+    const float em = ImGui::GetFontSize();
+    const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
+    if (!grid.greedy.empty() && room.y >= 26 * em)
+        draw_curve(ctx, grid, {at.x, at.y, room.x, std::clamp(0.3F * room.y, 10 * em, 14 * em)});
     std::vector<ScopeChoice> smallest;
     for (const auto& [keep, n] : grid.smallest) {
         ScopeChoice choice = grid.greedy[n - 1];

@@ -21,15 +21,14 @@ private:
     void draw_toolbar(UiContext& ctx, bool there);
     static void draw_progress(UiContext& ctx, const ScopeState& state);
     void draw_compute(UiContext& ctx, bool there);
-    void draw_map(UiContext& ctx, const ScopeGrid& grid, PixelBox place);
-    void draw_cells(UiContext& ctx, const ScopeGrid& grid, PixelBox box);
-    void hover_map(UiContext& ctx, const ScopeGrid& grid, PixelBox box);
-    void tell_cell(const ScopeCell& cell) const;
+    static void draw_map(UiContext& ctx, const ScopeGrid& grid, PixelBox place);
+    static void draw_curve(UiContext& ctx, const ScopeGrid& grid, PixelBox place);
+    static void hover_map(UiContext& ctx, const ScopeGrid& grid, PixelBox box);
+    static void tell_cell(const UiContext& ctx, const ScopeCell& cell);
     static void draw_lists(UiContext& ctx, const ScopeGrid& grid);
     static void draw_list(UiContext& ctx, const char* id, const char* title,
                           const std::vector<ScopeChoice>& choices, const char* share_title);
 
-    ScopeMeasure m_measure = ScopeMeasure::alone;
     int32_t m_every = 0, m_horizon = 16; ///< as command::ComputeScope
     LatestAnswer<ScopeQuestion, ScopeGrid> m_grids{scope_grid};
 };

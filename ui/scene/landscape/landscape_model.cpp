@@ -17,7 +17,8 @@ StoredLandscapeView stored(const LandscapeView& view) {
     StoredLandscapeView kept{.value = key_of(view.cells.value),
                              .ranges = stored_ranges(view.cells),
                              .hidden = {},
-                             .objective = {}};
+                             .objective = {},
+                             .scope = std::string(key_of(view.scope))};
     if (view.objective) kept.objective = to_string(*view.objective);
     for (size_t i = 0; i < num_stairs; ++i)
         if (!view.stairs[i]) kept.hidden.emplace_back(stairs_keys[i]);
@@ -31,6 +32,7 @@ LandscapeView landscape_view(const StoredLandscapeView& stored) {
     const auto judged = std::ranges::find_if(
         objectives, [&](Objective objective) { return to_string(objective) == stored.objective; });
     if (judged != std::end(objectives)) view.objective = *judged;
+    view.scope = scope_measure(stored.scope).value_or(ScopeMeasure::alone);
     for (size_t i = 0; i < num_stairs; ++i)
         view.stairs[i] = std::ranges::find(stored.hidden, stairs_keys[i]) == stored.hidden.end();
     return view;

@@ -1,7 +1,5 @@
 #include "ui/scene/landscape/landscape_of_run.h"
 
-#include "engine/base/error.h"
-#include "engine/landscape/landscape_store.h"
 #include "engine/record/recording/step_record.h"
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
@@ -32,14 +30,6 @@ size_t common(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
 }
 
 } // namespace
-
-LandscapeOfFile landscape_of_file(const std::filesystem::path& path, const Recording& run) {
-    try {
-        return {load_landscape_of(path, run), {}};
-    } catch (const Error& e) {
-        return {nullptr, e.what()};
-    }
-}
 
 std::string pair_key(const RunConfig& config) {
     return fmt::format("{}|{}|{}|{}|{}|{}", config.teacher_dir, config.student_dir, config.device,

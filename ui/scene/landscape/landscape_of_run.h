@@ -53,14 +53,6 @@ private:
     ChosenObjective m_usual;
 };
 
-/// What stands beside a run in its file.
-struct LandscapeOfFile {
-    std::shared_ptr<const Landscape> landscape; ///< null: none
-    std::string fault; ///< why one that is there cannot be shown, one line; the run can
-};
-/// Throws nothing that load_trace() has not thrown before.
-[[nodiscard]] LandscapeOfFile landscape_of_file(const std::filesystem::path& path, const Recording& run);
-
 /// What decides which numbers a pair gives: the two models, their devices and dtype.
 [[nodiscard]] std::string pair_key(const RunConfig& config);
 

@@ -3,6 +3,7 @@
 #include "engine/landscape/objective.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/landscape/cell_colours.h"
+#include "ui/scene/landscape/scope_grid.h"
 #include "ui/scene/landscape/staircases.h"
 
 #include <array>
@@ -25,6 +26,7 @@ struct LandscapeView {
     std::optional<Objective> objective; ///< nothing: as the text asks for, default_objective()
     std::array<bool, num_stairs> stairs{true, true, true, true}; ///< drawn on the picture, by StairsOf
     std::optional<FrontierRange> frontier;                       ///< nothing: what fits (fitted_frontier())
+    ScopeMeasure scope = ScopeMeasure::alone;                    ///< that cells of a scope map show
     [[nodiscard]] bool shows(StairsOf of) const { return stairs[static_cast<size_t>(of)]; }
     friend bool operator==(const LandscapeView&, const LandscapeView&) = default;
 };
@@ -35,6 +37,7 @@ struct StoredLandscapeView {
     StoredRanges ranges;
     std::vector<std::string> hidden; ///< "run", "policy", "blind", "best"
     std::string objective;           ///< its name; empty: as the text asks for
+    std::string scope;               ///< key_of() of what a scope map shows
     friend bool operator==(const StoredLandscapeView&, const StoredLandscapeView&) = default;
 };
 [[nodiscard]] StoredLandscapeView stored(const LandscapeView& view);

@@ -30,6 +30,32 @@ ScopeChoice choice_of(const ScopeMap& map, const ScopePart& part, double share) 
 
 } // namespace
 
+std::string_view words_of(ScopeMeasure measure) {
+    return measure == ScopeMeasure::alone ? "gained by the part alone" : "missed without the part";
+}
+
+std::string_view key_of(ScopeMeasure measure) {
+    return measure == ScopeMeasure::alone ? "alone" : "missed";
+}
+
+std::optional<ScopeMeasure> scope_measure(std::string_view key) {
+    for (const ScopeMeasure measure : scope_measures)
+        if (key == key_of(measure)) return measure;
+    return std::nullopt;
+}
+
+std::string scope_map_words(const ScopeMap& map) {
+    double none = 0, whole = 0;
+    for (const ScopeMap::Refresh& refresh : map.refreshes) {
+        none += refresh.none;
+        whole += refresh.whole;
+    }
+    const auto n = static_cast<double>(std::max<size_t>(map.refreshes.size(), 1));
+    return fmt::format("{} {}, {} tokens behind each: {:.3f} nats a token without, {:.3f} with all of it",
+                       map.refreshes.size(), map.refreshes.size() == 1 ? "refresh" : "refreshes", map.horizon,
+                       none / n, whole / n);
+}
+
 std::string words_of(const ScopePart& part) {
     std::string words = part.layer < 0 ? std::string() : fmt::format("layer {}", part.layer);
     if (part.kv_head >= 0) words += fmt::format(" head {}", part.kv_head);

@@ -18,6 +18,13 @@ enum class ScopeMeasure : uint8_t {
     missed, ///< what is lost without it
 };
 
+/// "by the part alone", "missed without the part"
+[[nodiscard]] std::string_view words_of(ScopeMeasure measure);
+/// "alone", "missed"; for settings and options. Nothing for another name.
+[[nodiscard]] std::string_view key_of(ScopeMeasure measure);
+[[nodiscard]] std::optional<ScopeMeasure> scope_measure(std::string_view key);
+inline constexpr ScopeMeasure scope_measures[] = {ScopeMeasure::alone, ScopeMeasure::missed};
+
 /// A part of a refresh: a layer, its keys or values, or one of its KV heads.
 struct ScopeCell {
     ScopePart part;
@@ -58,6 +65,9 @@ struct ScopeQuestion {
 };
 /// Cost: a bootstrap for each part.
 [[nodiscard]] ScopeGrid scope_grid(const ScopeQuestion& question);
+
+/// "7 refreshes, 16 tokens behind each: 1.553 nats a token without, 1.263 with all of it"
+[[nodiscard]] std::string scope_map_words(const ScopeMap& map);
 
 /// The scope of a refresh that writes this part alone. No block of positions: a policy has no such scope (asserted).
 [[nodiscard]] RefreshScope scope_of(const ScopePart& part);

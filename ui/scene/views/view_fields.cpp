@@ -76,6 +76,7 @@ std::span<const ViewField> view_fields() {
         field<&Views::landscape, &LandscapeView::cells>("Landscape: value and range"),
         field<&Views::landscape, &LandscapeView::objective>("Landscape: objective"),
         field<&Views::landscape, &LandscapeView::stairs>("Landscape: staircases"),
+        field<&Views::landscape, &LandscapeView::scope>("Landscape: what the scope map shows"),
         field<&Views::events, &EventChoice::hidden>("Events: kinds"),
     };
     return fields;
