@@ -108,6 +108,7 @@ Command add_gui_command(CLI::App& app) {
         app.add_subcommand("gui", "The window; with --screenshot a picture of it, no display needed");
     command->add_option("TRACE", options->trace, "A trace (.rlt) or a workspace (.rlw) to open");
     options->run.add_to(*command, first_start_config({}));
+    options->run.add_cache_to(*command);
     command->add_option("--record", options->record, "Record every run of this window into a trace file")
         ->type_name("FILE");
     command->add_flag("--paused", options->paused, "Prefill, then wait for a person to press play");

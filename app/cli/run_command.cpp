@@ -25,6 +25,8 @@ void refuse_without_trace(const CLI::App& command) {
         throw Error("reading", "--run", "needs --branch or --replay");
     if (command.get_option("--exact")->count() > 0 && command.get_option("--replay")->count() == 0)
         throw Error("reading", "--exact", "needs --replay");
+    if (command.get_option("--exact-cache")->count() > 0 && command.get_option("--save-cache")->count() == 0)
+        throw Error("reading", "--exact-cache", "needs --save-cache FILE");
     if (command.get_option("--give")->count() > 0 && command.get_option("--give")->as<std::string>().empty())
         throw Error("reading", "--give", "is empty");
 }
@@ -51,6 +53,14 @@ Command add_run_command(CLI::App& app) {
     command->add_option("--record", options->record, "Record the run into this trace file while it goes on")
         ->type_name("FILE");
     command->add_option("--summary", options->summary, "Write the summary as JSON")->type_name("FILE");
+    command
+        ->add_option("--save-cache", options->save_cache,
+                     "Save the cache of the prompt, once it is read, in four bits: other runs go on from it "
+                     "(--cache)")
+        ->type_name("FILE");
+    command->add_flag("--exact-cache", options->exact_cache,
+                      "With --save-cache: the cache's own numbers; a run from them has the bits of this one");
+    options->run.add_cache_to(*command);
     command
         ->add_option(
             "--commands", options->commands,

@@ -11,13 +11,14 @@
 #include "engine/landscape/landscape_export.h"
 #include "engine/landscape/landscape_store.h"
 #include "engine/landscape/staircase.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/results/sweep_spec.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/landscape/compute_landscape.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/study/measure/sweep_score.h"
-#include "engine/study/sweep/sweep_cells.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

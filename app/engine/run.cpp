@@ -4,10 +4,12 @@
 #include "app/engine/carry_out.h"
 #include "app/engine/run_branch.h"
 #include "app/options/run_command_options.h"
+#include "engine/base/bytes_text.h"
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "engine/model/prompt_cache.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/decode/run_identity.h"
@@ -120,7 +122,7 @@ RunConfig asked_config(const RunCommandOptions& options) {
     base.prompt.clear();
     base.max_tokens = 256;
     base.policy = RefreshPolicy{};
-    RunConfig config = options.run.config(std::move(base));
+    RunConfig config = with_saved_prompt(options.run.config(std::move(base)));
     // A prompt of a bundled task is scored token by token: signal task_score.
     if (const auto task = assets.empty() ? std::nullopt : find_task(config.prompt, assets / "prompts"))
         config.task = *task;
@@ -202,6 +204,7 @@ public:
             m_progress.show("");
             say("note: {}\n", note);
         }
+        save_cache();
         m_out.emplace(prepared.pair->tokenizer);
         write_new();
         m_driver->run([this] {
@@ -316,6 +319,17 @@ private:
         m_driver->record_into(*m_trace);
     }
 
+    /// Refused before anything is printed.
+    void save_cache() {
+        const std::string& file = m_options.save_cache;
+        if (file.empty()) return;
+        m_driver->session().save_prompt_cache(file, m_options.exact_cache ? CacheForm::exact
+                                                                          : CacheForm::four_bits);
+        m_progress.show("");
+        say("the cache of {} prompt tokens is in {}: {}\n", recording().prompt_length(), file,
+            bytes_text(static_cast<int64_t>(std::filesystem::file_size(file))));
+    }
+
     void note_refusal(int64_t step, const Error& why) {
         if (m_refused.empty()) m_refused = fmt::format("command at step {}: {}", step, why.what());
     }
@@ -379,11 +393,14 @@ private:
 
 int run(const RunCommandOptions& options) {
     if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
+    if (!options.save_cache.empty()) require_writable_folder(options.save_cache, "--save-cache");
     if (!options.replay.empty()) return replay_trace(options);
     const Asked asked = what_is_asked(options);
     std::vector<NamedFile> inputs = options.run.inputs(asked.config);
     inputs.push_back({"--commands", options.commands});
-    check_outputs(std::vector<NamedFile>{{"--record", options.record}, {"--summary", options.summary}},
+    check_outputs(std::vector<NamedFile>{{"--record", options.record},
+                                         {"--summary", options.summary},
+                                         {"--save-cache", options.save_cache}},
                   inputs);
     if (asked.branch) // --record may name the trace: the branch is put beside its runs
         check_outputs(std::vector<NamedFile>{{"--summary", options.summary}},

@@ -23,7 +23,9 @@ struct RunCommandOptions {
     RunOptions run;
     BranchOptions branch;
     std::string record, summary, replay, commands;
-    bool exact = false; ///< of a replay
+    std::string save_cache;   ///< file; empty: the prompt's cache is not saved
+    bool exact_cache = false; ///< else in four bits
+    bool exact = false;       ///< of a replay
 };
 
 } // namespace refreshlab::app

@@ -94,7 +94,16 @@ std::string number(double v) {
 } // namespace
 
 bool RunOptions::has_prompt() const {
-    return m_prompt_option->count() > 0 || !m_prompt_file.empty();
+    return m_prompt_option->count() > 0 || !m_prompt_file.empty() || !m_cache.empty();
+}
+
+void RunOptions::add_cache_to(CLI::App& command) {
+    command
+        .add_option(
+            "--cache", m_cache,
+            "Go on from a prompt's saved cache (run --save-cache) instead of reading the prompt again: of "
+            "the same model, dtype and tokens. Without a prompt, the one that was saved")
+        ->type_name("FILE");
 }
 
 void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
@@ -207,6 +216,7 @@ std::vector<NamedFile> RunOptions::inputs(const RunConfig& config) const {
             {"--policy", m_policy},
             {"--student-cache", m_student_cache},
             {"--teacher-cache", m_teacher_cache},
+            {"--cache", config.prompt_cache},
             {"--teacher", config.teacher_dir},
             {"--student", is_derivation(config.student_dir) ? derivation_of(config.student_dir).text
                                                             : config.student_dir}};
@@ -245,6 +255,10 @@ void RunOptions::leave_out_bundled(RunConfig& config) const {
 
 RunConfig RunOptions::config(RunConfig base) const {
     RunConfig config = with_models(std::move(base));
+    if (!m_cache.empty()) {
+        config.prompt_cache = m_cache;
+        config.prompt.clear(); // where none is given, the one that was saved
+    }
     if (m_prompt_option->count() > 0) config.prompt = m_prompt;
     if (!m_prompt_file.empty()) config.prompt = text_of_file(read_file(m_prompt_file, size_t{1} << 26));
     if (!m_given_file.empty()) {

@@ -37,8 +37,9 @@ const std::vector<std::string_view> command_names = {"start_run",
                                                      "compute_landscape",
                                                      "full_step_now",
                                                      "branch",
-                                                     "compute_scope"};
-static_assert(std::variant_size_v<Command> == 17, "command_names lists them all");
+                                                     "compute_scope",
+                                                     "save_prompt_cache"};
+static_assert(std::variant_size_v<Command> == 18, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
@@ -200,6 +201,13 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         fields.real("keep", scope.keep, 0, 1);
         return scope;
     }
+    case 17: {
+        command::SavePromptCache save;
+        require(fields, "path");
+        fields.text("path", save.path);
+        fields.boolean("exact", save.exact);
+        return save;
+    }
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -258,6 +266,10 @@ nlohmann::json to_json(const Command& command) {
                        json["horizon"] = c.horizon;
                        json["blocks"] = c.blocks;
                        json["keep"] = c.keep;
+                   },
+                   [&](const command::SavePromptCache& c) {
+                       json["path"] = c.path;
+                       json["exact"] = c.exact;
                    },
                    [&](const command::Branch& c) {
                        json["run_id"] = c.run_id;

@@ -110,13 +110,18 @@ struct Branch {
     std::vector<Change> changes = {};
     bool goes_on = false; ///< else it waits, paused
 };
+/// Saves the cache of the run's prompt as a file that other runs go on from (RunConfig::prompt_cache).
+struct SavePromptCache {
+    std::string path;
+    bool exact = false; ///< else in four bits
+};
 } // namespace command
 
-using Command =
-    std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
-                 command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
-                 command::RequestAttention, command::CheckExactness, command::SetPace, command::GiveTokens,
-                 command::ComputeLandscape, command::FullStepNow, command::Branch, command::ComputeScope>;
+using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
+                             command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
+                             command::RequestAttention, command::CheckExactness, command::SetPace,
+                             command::GiveTokens, command::ComputeLandscape, command::FullStepNow,
+                             command::Branch, command::ComputeScope, command::SavePromptCache>;
 
 /// A command with its step: it is applied after boundary step - 1, so step `step` is the first that feels it and a refresh
 /// by hand comes at boundary `step`. A recording logs the same number.

@@ -63,6 +63,7 @@ nlohmann::json json_of(const RunConfig& config, ParameterNames names) {
     if (!config.student_cache.is_full()) json["student_cache"] = to_json(config.student_cache);
     if (!config.teacher_cache.is_full()) json["teacher_cache"] = to_json(config.teacher_cache);
     if (!config.given_ids.empty()) json["given_ids"] = config.given_ids; // earlier programs know no such key
+    if (!config.prompt_cache.empty()) json["prompt_cache"] = config.prompt_cache;
     return json;
 }
 
@@ -95,6 +96,7 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     fields.boolean("raw_prompt", config.raw_prompt);
     fields.text("given_text", config.given_text);
     if (const nlohmann::json* ids = fields.find("given_ids")) read_ids(*ids, fields, config.given_ids);
+    fields.text("prompt_cache", config.prompt_cache);
     if (const nlohmann::json* task = fields.find("task")) read_task(*task, what, config.task);
     read_parameters(fields, what, config); // before the policy: mc.every also sets a trigger's
     if (const nlohmann::json* policy = fields.find("policy")) {

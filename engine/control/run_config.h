@@ -95,6 +95,8 @@ struct RunConfig {
     std::string given_text;
     /// The same as ids, in place of given_text: a text that a run wrote may be no text that a tokenizer gives again.
     std::vector<int32_t> given_ids;
+    /// File of a saved cache (engine/model/prompt_cache.h) that the prompt begins with: what is in it is not read again. Empty: none.
+    std::string prompt_cache;
     TaskConfig task;
     int32_t max_tokens = 256; ///< N
     bool ignore_stop = false; ///< timing runs: the end token does not stop
@@ -113,7 +115,7 @@ struct RunConfig {
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
-/// `given_ids` stands in it only where there are some.
+/// `given_ids` and `prompt_cache` stand in it only where there are some.
 [[nodiscard]] nlohmann::json to_json(const RunConfig& config);
 /// Throws Error{bad_input} naming `what` and the key: unknown keys, wrong types, numbers outside the ranges of
 /// control/parameters.h. Absent keys keep their defaults. Reads all that to_json writes, also negative thresholds.

@@ -193,6 +193,8 @@ private:
             if (!m_base.prompt.empty() || m_base.reads_given() || m_base.task != TaskConfig{})
                 refuse(m_what, "base", "holds a prompt, a given text or a task",
                        "they belong into \"prompts\"");
+            if (!m_base.prompt_cache.empty())
+                refuse(m_what, "base", "holds prompt_cache, the saved cache of one prompt", "leave it out");
         } else {
             m_base.capture.attention = false;
         }

@@ -25,6 +25,9 @@ make_save_runs_dialog(ShellState& state); ///< every run of the window, in one f
 [[nodiscard]] std::unique_ptr<Dialog> make_open_workspace_dialog(ShellState& state);
 /// Offers the first of state.left, which has one.
 [[nodiscard]] std::unique_ptr<Dialog> make_left_session_dialog(ShellState& state);
+/// The cache of the engine's prompt as a file; and a run that goes on from such a file.
+[[nodiscard]] std::unique_ptr<Dialog> make_save_prompt_cache_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_from_prompt_cache_dialog(ShellState& state);
 /// The question before a run is lost with the window.
 [[nodiscard]] std::unique_ptr<Dialog> make_unsaved_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_shortcuts_dialog();

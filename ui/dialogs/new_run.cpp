@@ -59,6 +59,7 @@ std::string NewRun::problem() {
 RunConfig NewRun::result() const {
     RunConfig run = config;
     run.task = task.value_or(TaskConfig{});
+    run.prompt_cache.clear(); // this dialog's runs read their prompt
     if (run.prompt != m_first_prompt) {
         run.given_text.clear();
         run.given_ids.clear();

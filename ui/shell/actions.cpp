@@ -404,6 +404,15 @@ std::vector<Action> file_actions(ShellState& state) {
                     "Saves every run of the panel Runs into one trace; opened again they are the same tree.",
                     0, [&state](UiContext&) { state.dialog = make_save_runs_dialog(state); },
                     why_no_recording});
+    list.push_back(
+        {"file.save_prompt_cache", "File", "Save the prompt's cache...",
+         "Saves keys and values of the prompt that the engine's run has read; other runs go on from "
+         "them.",
+         0, [&state](UiContext&) { state.dialog = make_save_prompt_cache_dialog(state); }, why_no_run});
+    list.push_back({"file.from_prompt_cache", "File", "Go on from a saved cache...",
+                    "Starts a run from a prompt's saved cache: the prompt is not read again.", 0,
+                    [&state](UiContext&) { state.dialog = make_from_prompt_cache_dialog(state); },
+                    why_no_run});
     list.push_back({"file.run_before", "File", "Show the other run",
                     "Shows the next run that is ticked in Runs, without any the one that was looked at "
                     "before; once more goes "

@@ -100,12 +100,16 @@ void ShellState::set_pace(double tokens_per_second) {
     ctx.engine.send(command::SetPace{tokens_per_second});
 }
 
-void ShellState::run_beside(const RunConfig& run) {
+void ShellState::keep_to_compare() {
     wanted_running = std::nullopt;
     ctx.select_step(std::nullopt);
     const auto live = runs.live();
     if (live && ctx.engine.recording() && ctx.engine.recording()->steps() > 0) runs.tick(*live, true);
     runs.look_live();
+}
+
+void ShellState::run_beside(const RunConfig& run) {
+    keep_to_compare();
     ctx.engine.send(command::StartRun{run});
 }
 

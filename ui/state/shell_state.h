@@ -162,6 +162,8 @@ struct ShellState {
     void set_pace(double tokens_per_second);
     /// Starts a run and shows it; the engine's present one stays, ticked to compare.
     void run_beside(const RunConfig& run);
+    /// The part of it before the start: the present run is ticked, and the next one is looked at.
+    void keep_to_compare();
     [[nodiscard]] std::string_view dialog_title() const; ///< empty: none is open
     [[nodiscard]] bool running() const;                  ///< as shown: the wish, or the engine's state
     [[nodiscard]] std::vector<std::string> panel_titles() const; ///< of all, open or not

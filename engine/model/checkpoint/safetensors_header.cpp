@@ -103,10 +103,11 @@ StoredTensor parse_entry(const std::string& file, const std::string& name, const
     return entry;
 }
 
-void check_metadata(const std::string& file, const json& value) {
+std::map<std::string, std::string> parse_metadata(const std::string& file, const json& value) {
     const bool good = value.is_object() && std::all_of(value.begin(), value.end(),
                                                        [](const json& item) { return item.is_string(); });
     if (!good) fail(file, "__metadata__ must map strings to strings");
+    return value.get<std::map<std::string, std::string>>();
 }
 
 /// In order of their begin the ranges must follow each other without overlap or hole, from the first byte to the last.
@@ -178,7 +179,7 @@ SafetensorsHeader SafetensorsHeader::parse(std::span<const std::byte> bytes, con
     const uint64_t data_size = bytes.size() - result.data_begin;
     for (const auto& [name, value] : object.items()) {
         if (name == "__metadata__") {
-            check_metadata(file, value);
+            result.metadata = parse_metadata(file, value);
             continue;
         }
         result.tensors.emplace(name, parse_entry(file, name, value, data_size));

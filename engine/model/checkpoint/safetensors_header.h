@@ -30,7 +30,8 @@ struct StoredTensor {
 /// The table of contents of a safetensors file: 8 bytes length (little-endian), that many bytes of JSON, data.
 struct SafetensorsHeader {
     std::map<std::string, StoredTensor> tensors;
-    uint64_t data_begin = 0; ///< first byte of the data part in the file
+    std::map<std::string, std::string> metadata; ///< of __metadata__
+    uint64_t data_begin = 0;                     ///< first byte of the data part in the file
 
     /// Reads the header of a whole file and checks all of it: the length against the file, JSON, dtypes, shapes against
     /// byte ranges; the ranges follow each other without overlap or hole and end with the file. Looks at no data byte.

@@ -69,10 +69,12 @@ public:
     void text() {
         option("--prompt", m_wanted.prompt);
         if (m_wanted.raw_prompt) m_words += " --raw-prompt";
+        if (!m_wanted.prompt_cache.empty()) option("--cache", m_wanted.prompt_cache);
         if (!m_wanted.given_text.empty()) file("--given-file", "given.txt", m_wanted.given_text);
         if (m_wanted.mode != m_config.mode) option("--mode", to_string(m_wanted.mode));
         m_config.prompt = m_wanted.prompt;
         m_config.raw_prompt = m_wanted.raw_prompt;
+        m_config.prompt_cache = m_wanted.prompt_cache;
         m_config.given_text = m_wanted.given_text;
         m_config.mode = m_wanted.mode;
         m_config.task = m_wanted.task; // by the prompt

@@ -167,6 +167,10 @@ void DecodeSession::score() {
     const kernels::ExecutionScope scope(*m_impl->execution);
     m_impl->score();
 }
+void DecodeSession::save_prompt_cache(const std::filesystem::path& path, CacheForm form) const {
+    const c10::InferenceMode guard;
+    m_impl->save_prompt(path, form);
+}
 const RunConfig& DecodeSession::config() const {
     return m_impl->config;
 }

@@ -7,6 +7,7 @@
 #include "engine/session/pair/run_execution.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -14,6 +15,7 @@
 namespace refreshlab {
 
 class KvCache;
+enum class CacheForm : uint8_t;
 struct RunText;
 
 /// What can be said about a run before anything is loaded: prompt not empty and UTF-8, max_tokens, policy. Throws
@@ -75,6 +77,10 @@ public:
     void capture_attention(int64_t position, bool teacher);
     /// Teacher rows that are still missing, then teacher-PPL and tail log-prob into the recording's end.
     void score();
+
+    /// The cache of the prompt as a file that another run goes on from (RunConfig::prompt_cache); the run stays as it is. Throws Error:
+    /// a cache policy has not kept it whole, the run itself went on from such a file, the file cannot be written.
+    void save_prompt_cache(const std::filesystem::path& path, CacheForm form) const;
 
     [[nodiscard]] const RunConfig& config() const;
     [[nodiscard]] std::shared_ptr<Recording> recording() const;

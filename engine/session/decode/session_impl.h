@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/cache/kv_cache.h"
+#include "engine/model/prompt_cache.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/session/parts/attention_rows.h"
@@ -50,6 +51,7 @@ struct StepInFlight {
 /// The session: its parts and the order in which they act. What a part does is in engine/session/parts; the functions
 /// here only connect them.
 ///   session_start.cpp   text, prefill, hand-over, y_1
+///   session_saved.cpp   a prompt's cache as a file
 ///   session_step.cpp    one step
 ///   session_draft.cpp   drafts whose tokens the teacher judges (OnFire::verify)
 ///   session_rewind.cpp  back to an earlier step; attention on request
@@ -64,7 +66,8 @@ struct DecodeSession::Impl {
     void check_capture(const CaptureConfig& capture) const; ///< throws: layers that the decoding model lacks
     /// Caches, prefill, hand-over. \return the row that chooses y_1
     at::Tensor fill_caches(const std::function<bool(double)>& progress);
-    at::Tensor prefill(const Forward& forward, KvCache& cache, Origin origin,
+    /// The prompt from `first` on; what is before it is in the cache.
+    at::Tensor prefill(const Forward& forward, KvCache& cache, Origin origin, int64_t first,
                        const std::function<bool(double fraction)>& progress) const;
     /// The cache policy of the model that decodes, null where it is full. Throws Error{bad_input} where it cannot work in this run.
     void make_cache_policy();
@@ -77,6 +80,11 @@ struct DecodeSession::Impl {
     /// Gives every published signal its id. \return what RunInfo carries
     std::vector<PublishedSignal> publish();
     [[nodiscard]] RunInfo describe(double ttft_ms, double prefill_ms) const;
+
+    // --- session_saved.cpp ---
+    /// The columns of a saved cache, where the run goes on from one, into an empty cache. \return how many
+    int64_t adopt_saved(KvCache& cache, Origin origin);
+    void save_prompt(const std::filesystem::path& path, CacheForm form) const;
 
     // --- session_step.cpp: the order of docs/design.md, section 3 ---
     bool step();
@@ -175,7 +183,8 @@ struct DecodeSession::Impl {
     int64_t capacity = 0;
     std::shared_ptr<Recording> recording; ///< what steps are written to
     std::shared_ptr<Recording>
-        published; ///< what readers see; the same one, unless steps of a draft are held back
+        published;          ///< what readers see; the same one, unless steps of a draft are held back
+    std::string start_note; ///< what a person must know of how the prompt was read
     std::vector<CacheEvent> prefill_events;    ///< made before there was a recording
     std::optional<EntryScores> prefill_scores; ///< the same
 

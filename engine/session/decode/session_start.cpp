@@ -142,8 +142,8 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
     if (config.mode == Mode::student) {
         student_cache = pair->student->make_cache(capacity, layout());
         listen(*student_cache, false);
-        const at::Tensor last =
-            prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0, 1));
+        const at::Tensor last = prefill(pair->student->forward(), *student_cache, Origin::student_prefill,
+                                        adopt_saved(*student_cache, Origin::student_prefill), share(0, 1));
         start_cache_policy();
         return last;
     }
@@ -151,8 +151,9 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
         pair->teacher->forward(),
         pair->teacher->make_cache(capacity, overfill() ? CacheLayout::dense : layout()));
     listen(teacher->cache(), true);
-    const at::Tensor row = prefill(pair->teacher->forward(), teacher->cache(), Origin::teacher_prefill,
-                                   share(0, rebuilds() ? 0.7 : 1));
+    const at::Tensor row =
+        prefill(pair->teacher->forward(), teacher->cache(), Origin::teacher_prefill,
+                adopt_saved(teacher->cache(), Origin::teacher_prefill), share(0, rebuilds() ? 0.7 : 1));
     if (!overfill()) {
         start_cache_policy();
         return row;
@@ -161,7 +162,7 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
     listen(*student_cache, false);
     if (rebuilds()) {
         static_cast<void>(
-            prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0.7, 0.3)));
+            prefill(pair->student->forward(), *student_cache, Origin::student_prefill, 0, share(0.7, 0.3)));
     } else {
         student_cache->adopt_prefix(teacher->cache(), prompt_length());
     }
@@ -187,10 +188,10 @@ void DecodeSession::Impl::start_cache_policy() {
     cache_policy->finish_prompt(decoder_cache());
 }
 
-at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, Origin origin,
+at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, Origin origin, int64_t first,
                                         const std::function<bool(double fraction)>& progress) const {
     at::Tensor row;
-    for (int64_t done = 0; done < prompt_length();) {
+    for (int64_t done = first; done < prompt_length();) {
         const int64_t n = std::min(prefill_chunk, prompt_length() - done);
         StepInputs in;
         in.tokens = std::span(prompt()).subspan(static_cast<size_t>(done), static_cast<size_t>(n));
@@ -307,6 +308,7 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.note = overfill() ? pair->note() : policy_note(config);
     if (const std::string idle = idle_cache_note(config); !idle.empty())
         info.note += (info.note.empty() ? "" : "; ") + idle;
+    if (!start_note.empty()) info.note += (info.note.empty() ? "" : "; ") + start_note;
     if (rebuilds() && verifies(config.policy))
         info.note += "; verification splices nothing: the student drafts on its own entries";
     if (config.mode != Mode::teacher) info.derived = pair->derived;

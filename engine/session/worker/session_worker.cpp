@@ -308,7 +308,7 @@ void SessionWorker::Impl::handle(const Command& command) {
         [&](const auto& c) {
             using C = std::decay_t<decltype(c)>;
             if constexpr (std::is_same_v<C, command::StartRun>) {
-                start_run(c.config, c.paused);
+                start_run(with_saved_prompt(c.config), c.paused);
             } else if constexpr (std::is_same_v<C, command::Branch>) {
                 branch(c);
                 if (c.goes_on) go(0);
@@ -347,6 +347,9 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
                 need_run("reading attention");
                 run->apply(c);
+            } else if constexpr (std::is_same_v<C, command::SavePromptCache>) {
+                need_run("saving the prompt's cache");
+                run->session().save_prompt_cache(c.path, c.exact ? CacheForm::exact : CacheForm::four_bits);
             } else if constexpr (std::is_same_v<C, command::FullStepNow>) {
                 need_run("asking for a full step");
                 run->apply(c);

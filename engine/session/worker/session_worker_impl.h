@@ -2,6 +2,7 @@
 
 // Shared by the files of the worker.
 #include "engine/control/command_queue.h"
+#include "engine/model/prompt_cache.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/landscape/compute_landscape.h"

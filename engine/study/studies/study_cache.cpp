@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/study/jobs/job_pool.h"

@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/control/derive/derive_spec.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/record/recording/recording.h"
 #include "engine/results/sweep_store.h"
 #include "engine/session/pair/run_text.h"

@@ -1,13 +1,13 @@
 #include "engine/landscape/best_schedule.h"
 #include "engine/landscape/frontier.h"
 #include "engine/landscape/landscape_store.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/results/gate_fit.h"
 #include "engine/session/landscape/compute_landscape.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/study/studies/study_catalog.h"
-#include "engine/study/sweep/sweep_cells.h"
 
 #include <fmt/format.h>
 

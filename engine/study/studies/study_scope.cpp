@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/control/derive/derive_spec.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/record/recording/recording.h"
 #include "engine/results/sweep_store.h"
 #include "engine/study/jobs/job_pool.h"
@@ -7,7 +8,6 @@
 #include "engine/study/studies/kept_numbers.h"
 #include "engine/study/studies/scope_study_tables.h"
 #include "engine/study/studies/study_catalog.h"
-#include "engine/study/sweep/sweep_cells.h"
 #include "engine/text/digest.h"
 #include "kernels/execution/cores.h"
 

@@ -26,8 +26,4 @@ namespace refreshlab {
 [[nodiscard]] std::string cell_id(const RunConfig& config, const std::string& almanac_digest,
                                   const SweepModels& models);
 
-/// Digest of a model's configuration, tokenizer and weights (a folder or a GGUF file); of files above 64 MiB the size, both
-/// ends and 64 samples in between. Empty for an empty path. Throws Error{bad_input}: no such model, unreadable.
-[[nodiscard]] std::string model_fingerprint(const std::filesystem::path& model);
-
 } // namespace refreshlab

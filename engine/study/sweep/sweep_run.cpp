@@ -2,10 +2,10 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/results/sweep_claims.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/study/jobs/job_pool.h"
-#include "engine/study/sweep/sweep_cells.h"
 #include "engine/text/digest.h"
 #include "kernels/execution/cores.h"
 

@@ -164,6 +164,7 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
         command::GiveTokens{{3, 4}, " slate"},
         command::ComputeLandscape{"entropy_bits", 4},
         command::ComputeScope{8, 12, 2, 0.8},
+        command::SavePromptCache{"prompt.safetensors", true},
         command::FullStepNow{},
         command::Branch{
             "00ff",

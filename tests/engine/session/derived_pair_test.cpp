@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/replay.h"
@@ -9,7 +10,6 @@
 #include "engine/session/pair/pair_check.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/session/worker/session_worker.h"
-#include "engine/study/sweep/sweep_cells.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -1,4 +1,5 @@
 // The grid as data: what it expands to, and what is refused.
+#include "engine/model/model_fingerprint.h"
 #include "engine/study/sweep/sweep_cells.h"
 #include "kernels/execution/isa.h"
 #include "tests/engine/study/sweep_fixture.h"
@@ -293,6 +294,7 @@ TEST_CASE("a spec that is wrong is refused in one line that says where", "[study
          "split the sweep"},
         {R"({"prompts": "x", "base": {"max_token": 5}})", "base", "max_tokens"},
         {R"({"prompts": "x", "base": {"prompt": "y"}})", "base", "prompts"},
+        {R"({"prompts": "x", "base": {"prompt_cache": "y"}})", "base", "prompt_cache"},
         {R"({"prompts": "x", "timing": {"pairs": 1}})", "timing.pairs", "5 to 1000"},
         {R"({"prompts": "x", "bootstrap": {"level": 2}})", "bootstrap.level", ""},
         {R"({"prompts": "x", "prompts": "y"})", "prompts", ""},

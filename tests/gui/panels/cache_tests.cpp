@@ -9,6 +9,8 @@
 #include <imgui_internal.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace refreshlab::gui {
@@ -223,6 +225,47 @@ void a_low_panel_has_its_rows(Robot& r) {
     GUI_CHECK(r.find("cache/legend/age"));
 }
 
+void prompt_is_read_once(Robot& r) {
+    r.start(r.config(), 8);
+    const auto first = r.recording();
+    const std::string file = r.scratch("prompt.safetensors").string();
+    std::filesystem::remove(file);
+    r.te->ItemClick("//Policy/Save...##prompt cache");
+    r.frames(2);
+    r.te->ItemClick("//Save the prompt's cache/###exact");
+    r.te->ItemInputValue("//Save the prompt's cache/##path", file.c_str());
+    GUI_CHECK(r.until([&] { return std::filesystem::exists(file); }));
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Save the prompt's cache"); }));
+    // Another prompt in between; then the saved one again, from its file.
+    RunConfig other = r.config();
+    other.prompt = "Tell a story about a fox.";
+    r.start(other, 4);
+    r.act("file.from_prompt_cache");
+    r.frames(2);
+    r.te->ItemInputValue("//Go on from a saved cache/##path", file.c_str());
+    GUI_CHECK(r.until([&] {
+        return r.recording() && r.recording()->info().prompt_ids == first->info().prompt_ids &&
+               r.recording() != first && r.recording()->steps() >= 3;
+    }));
+    GUI_CHECK(r.recording()->info().config.prompt_cache == file);
+    GUI_CHECK(r.recording()->info().config.prompt == first->info().config.prompt);
+    for (int64_t t = 1; t <= 3; ++t)
+        GUI_CHECK(r.recording()->token(t) == first->token(t));
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Go on from a saved cache"); }));
+    GUI_CHECK(r.shows("comes from"));
+    // What is none says so in the dialog, and the run stays.
+    const auto run = r.recording();
+    r.act("file.from_prompt_cache");
+    r.frames(2);
+    const std::string none = r.scratch("none.safetensors").string();
+    std::ofstream(none) << "not a cache";
+    r.te->ItemInputValue("//Go on from a saved cache/##path", none.c_str());
+    GUI_CHECK(r.until([&] { return r.shows("safetensors file"); }));
+    GUI_CHECK(r.dialog_open("Go on from a saved cache"));
+    GUI_CHECK(r.recording() == run);
+    r.te->KeyPress(ImGuiKey_Escape);
+}
+
 } // namespace
 
 std::vector<Case> cache_policy_cases() {
@@ -231,6 +274,7 @@ std::vector<Case> cache_policy_cases() {
          chosen_for_the_next_run},
         {"policy", "PO7 RB11 a cache policy is chosen in the dialog of a new run", chosen_with_the_run},
         {"policy", "PO7 a cache policy that cannot act says so in one line", refused_is_said},
+        {"policy", "PO7 the prompt's cache is saved, and a run goes on from it", prompt_is_read_once},
         {"signals",
          "SG19 the similarity of RefreshKV is dragged, its full steps are a strip, and one is asked for",
          similarity_is_dragged},

@@ -31,6 +31,7 @@ void CacheSection::draw(UiContext& ctx) {
     draw_owner(ctx, next, CacheOwner::student, column);
     draw_full_step(ctx, ctx.drafts.config());
     draw_next(ctx, next, acts);
+    draw_prompt_cache(ctx, column);
     draw_file_popup(ctx, acts);
 }
 
@@ -91,6 +92,22 @@ void CacheSection::draw_next(UiContext& ctx, const RunConfig& next, CacheOwner o
     if (ImGui::Button("Discard"))
         for (const CacheOwner of : {CacheOwner::teacher, CacheOwner::student})
             ctx.drafts.set_next_cache(of, cache_of(ctx.drafts.config(), of));
+}
+
+/// The prompt's cache as a file: saved, and gone on from.
+void CacheSection::draw_prompt_cache(UiContext& ctx, float column) {
+    row_label("Prompt's cache", column, ImGui::GetFontSize() * 6);
+    const bool run = !ctx.status->applied.prompt.empty();
+    ImGui::BeginDisabled(!run);
+    if (ImGui::Button("Save...##prompt cache")) ctx.run_action("file.save_prompt_cache");
+    ImGui::SetItemTooltip("Keys and values of this run's prompt, as a file");
+    ImGui::SameLine();
+    if (ImGui::Button("Load...##prompt cache")) ctx.run_action("file.from_prompt_cache");
+    ImGui::SetItemTooltip("A run from a saved cache: its prompt is not read again");
+    ImGui::EndDisabled();
+    if (ctx.recording && !ctx.recording->info().config.prompt_cache.empty())
+        muted_text(ctx, "The prompt of the run that is shown comes from " +
+                            ctx.recording->info().config.prompt_cache);
 }
 
 void CacheSection::draw_full_step(UiContext& ctx, const RunConfig& now) {

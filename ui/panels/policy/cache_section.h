@@ -17,6 +17,7 @@ public:
 private:
     void draw_owner(UiContext& ctx, const RunConfig& next, CacheOwner owner, float column);
     void draw_next(UiContext& ctx, const RunConfig& next, CacheOwner owner);
+    static void draw_prompt_cache(UiContext& ctx, float column);
     static void draw_full_step(UiContext& ctx, const RunConfig& now);
     void draw_file_menu(UiContext& ctx, CacheOwner owner);
     void draw_file_popup(UiContext& ctx, CacheOwner owner);

@@ -56,6 +56,7 @@ struct Describe {
     }
     std::string operator()(const command::ComputeLandscape&) const { return "Landscape computed"; }
     std::string operator()(const command::ComputeScope&) const { return "scopes measured"; }
+    std::string operator()(const command::SavePromptCache&) const { return "prompt's cache saved"; }
     std::string operator()(const command::CheckExactness& c) const {
         return c.options.fault == CacheFault::none
                    ? std::string("exactness checked")

@@ -1,9 +1,9 @@
 // A GGUF file wherever a model folder is taken: pairs, runs, sweeps, judges.
+#include "engine/model/model_fingerprint.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/study/measure/sweep_score.h"
-#include "engine/study/sweep/sweep_cells.h"
 #include "tests/engine/model/gguf/gguf_support.h"
 
 #include <catch2/catch_test_macros.hpp>
