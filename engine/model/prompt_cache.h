@@ -32,7 +32,7 @@ struct PromptCacheOrigin {
 };
 
 /// The cache of a prompt that was read, as a safetensors file: a run of the same prompt goes on from it and reads no prompt.
-/// Source: reference/cache_policies.md, section 9 (Agent-Memory).
+/// Source: docs/reference/cache-definitions.md, section 9 (Agent-Memory).
 ///
 /// metadata  format = "refreshlab prompt cache", version, form, and the fields of PromptCacheOrigin
 /// tensors   tokens I32 [n], positions I64 [n]; for each layer l and half h (keys after RoPE, values):

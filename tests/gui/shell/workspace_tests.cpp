@@ -222,7 +222,7 @@ void a_left_session_is_offered(Robot& r) {
     r.frames(2);
     // Saved in a file of one's own nothing is to be asked any more.
     r.act("file.save_runs");
-    save_as(r, "Save trace", r.scratch("restored.rlt"));
+    save_as(r, "Save trace", empty_folder(r, "restored") / "all.rlt");
     GUI_CHECK(r.window().shell().may_close());
     r.window().shell().end_session();
     GUI_CHECK(!fs::exists(session));

@@ -37,7 +37,7 @@ struct StoredLandscapeView {
     StoredRanges ranges;
     std::vector<std::string> hidden; ///< "run", "policy", "blind", "best"
     std::string objective;           ///< its name; empty: as the text asks for
-    std::string scope;               ///< key_of() of what a scope map shows
+    std::string scope = {};          ///< key_of() of what a scope map shows
     friend bool operator==(const StoredLandscapeView&, const StoredLandscapeView&) = default;
 };
 [[nodiscard]] StoredLandscapeView stored(const LandscapeView& view);
