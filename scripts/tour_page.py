@@ -24,7 +24,7 @@ def shown(text):
 def made():
     lines = ["# The tour", "",
              "*This page is made by `scripts/tour_page.py` from `assets/tour/`; the window plays the same chapters under **Help > Tour** (F2), with the numbers of",
-             "its own run where dots stand here. How to write a chapter: [development/tour-chapters.md](development/tour-chapters.md).*", ""]
+             "its own run where dots stand here. How to write a chapter: [tour-chapters.md](development/tour-chapters.md).*", ""]
     for file in sorted((root / "assets/tour").glob("*.json")):
         chapter = json.loads(file.read_text(encoding="utf-8"))
         lines += [f"## {chapter['title']}", "", f"{chapter['about']} {chapter['minutes']} minutes.", ""]

@@ -34,9 +34,10 @@ void add_numbers(CLI::App& command, BenchCommandOptions& options) {
                                                                        {"--rounds", options.rounds},
                                                                        {"--pairs", options.pairs},
                                                                        {"--warm-ups", options.warm_ups}};
-    const char* const help[] = {
-        "Tokens of a timed decode; default 512", "Repetitions of what is no comparison; default 5",
-        "Pairs of a comparison, at least 5; default 9", "Repetitions before those that count; default 3"};
+    const char* const help[] = {"Tokens of a timed decode; default 512",
+                                "Repetitions of measurements that are no comparison; default 5",
+                                "Pairs of a comparison, at least 5; default 9",
+                                "Repetitions before those that count; default 3"};
     for (size_t i = 0; i < std::size(numbers); ++i)
         command.add_option(numbers[i].first, numbers[i].second, help[i])
             ->check(CLI::Range(0, 1'000'000))
@@ -72,9 +73,8 @@ void add_plan(CLI::App& command, BenchCommandOptions& options) {
         "these tokens",
         "With --plan: layers whose attention rows come to the host as halves; default "
         "0",
-        "With --attention-rows: most numbers of a head's row, sums over neighbouring keys; 0, the default: "
-        "every "
-        "key"};
+        "With --attention-rows: at most so many numbers for a head's row, sums over neighbouring keys; 0, "
+        "the default: every key"};
     const CLI::Range ranges[] = {CLI::Range(0, (1 << 24) - 1), CLI::Range(0, 1023), CLI::Range(1, 1 << 24),
                                  CLI::Range(0, 1024), CLI::Range(0, 1 << 16)};
     for (size_t i = 0; i < std::size(numbers); ++i)
@@ -85,8 +85,8 @@ void add_plan(CLI::App& command, BenchCommandOptions& options) {
         ->type_name("ROWS");
     command
         .add_option("--student-model", options.student_model,
-                    "With --refresh: whose cache it refreshes, and in whose steps its time is told; default: "
-                    "the same model")
+                    "With --refresh: the student whose cache it refreshes, and whose step is the unit of its "
+                    "time; default: the same model")
         ->type_name("MODEL");
     command.add_option("--student-shape", options.student_shape, "With --refresh: the same as a shape")
         ->type_name("SHAPE");
@@ -130,7 +130,7 @@ Command add_bench_command(CLI::App& app) {
         ->type_name("FILE");
     command->add_option("--figures", options->figures, "Draw latency, decode and refresh as SVG")
         ->type_name("DIR");
-    command->add_option("--ui", options->ui, "Frame costs to go with it: what make bench-frame wrote")
+    command->add_option("--ui", options->ui, "Adds the frame costs that make bench-frame wrote to this file")
         ->type_name("FILE");
     command
         ->add_option("--scratch", options->folder,

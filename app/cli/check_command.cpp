@@ -14,7 +14,7 @@ Command add_check_command(CLI::App& app) {
     auto options = std::make_shared<CheckOptions>();
     CLI::App* command = app.add_subcommand(
         "check",
-        "Holds the KV caches against recomputation: cached = naive, chunked = whole, splice = fresh prefill, "
+        "Compares the KV caches with recomputation: cached = naive, chunked = whole, splice = fresh prefill, "
         "rewind = fresh run; then naive and cached latency. Exit status 1 when a statement is broken (with "
         "--fault: when the fault was not caught)");
     options->run.add_to(*command);
@@ -26,7 +26,7 @@ Command add_check_command(CLI::App& app) {
     command
         ->add_option(
             "--steps", options->exactness.steps,
-            "Cached decode steps held against the naive forward, as many as the context has room for")
+            "Cached decode steps compared with the naive forward, as many as the context has room for")
         ->check(CLI::Range(1, 4096))
         ->type_name("N");
     command

@@ -27,7 +27,7 @@ Command add_derive_command(CLI::App& app) {
     command->add_option("-o,--out", options->out, "The folder that is made")->required()->type_name("DIR");
     command
         ->add_option("--prompt", options->prompt,
-                     "The prompt on which ffn and skip=auto measure, where the SPEC names no text")
+                     "The prompt on which ffn and skip=auto measure, if the SPEC names no text")
         ->type_name("TEXT");
     command->add_flag("--raw-prompt", options->raw_prompt,
                       "Use it as it is, without the model's chat template");

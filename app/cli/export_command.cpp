@@ -44,7 +44,7 @@ Command add_export_command(CLI::App& app) {
     command
         ->add_option(
             "--signal", options->signals,
-            "A signal of your own as one more column, worked out from what the run recorded: \"rise = "
+            "A signal of your own as one more column, computed from what the run recorded: \"rise = "
             "entropy_bits - mean(entropy_bits, 16)\" (docs/reference/refresh-policies.md); may be repeated")
         ->type_name("NAME=EXPRESSION")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

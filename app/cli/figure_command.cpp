@@ -313,7 +313,7 @@ Command add_figure_command(CLI::App& app) {
     command->add_option("--to", options->to, "Last step")->type_name("STEP");
     command
         ->add_option("--step", options->step,
-                     "Step that a map shows, or whose reading colours a text (default: the last)")
+                     "Step that a map shows, or whose attention colours a text (default: the last)")
         ->type_name("STEP");
     command
         ->add_option("--signals", options->signals,
@@ -328,7 +328,7 @@ Command add_figure_command(CLI::App& app) {
             "--signal", options->signal,
             fmt::format(
                 "text, distribution: which signal (default: entropy_bits); text also {}, {} or {}. Or one of "
-                "your own, worked out from what was recorded, in signals and compare as one more plot: "
+                "your own, computed from what was recorded; signals and compare get one more plot: "
                 "\"rise = entropy_bits - mean(entropy_bits, 16)\" (docs/reference/refresh-policies.md)",
                 ui::gain_colouring, ui::mean_colouring, ui::head_colouring))
         ->type_name("SIGNAL|NAME=EXPRESSION");
@@ -338,8 +338,9 @@ Command add_figure_command(CLI::App& app) {
     command->add_flag("--notes", options->notes,
                       "signals, text: the run's notes, by number at their steps and in words below");
     command
-        ->add_option("--head", options->head,
-                     "attention: one head, counted from 0 (default: all); text: whose reading colours")
+        ->add_option(
+            "--head", options->head,
+            "attention: one head, counted from 0 (default: all); text: the head whose attention colours it")
         ->type_name("LAYER.HEAD");
     command->add_option("--of", options->of, "attention: student, teacher or difference")->type_name("WHO");
     command

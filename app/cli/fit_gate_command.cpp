@@ -102,7 +102,7 @@ int fit(const FitGateOptions& options) {
 Command add_fit_gate_command(CLI::App& app) {
     auto options = std::make_shared<FitGateOptions>();
     CLI::App* command = app.add_subcommand(
-        "fit-gate", "A refresh policy fitted on landscapes: which signals foretell what a refresh gains");
+        "fit-gate", "A refresh policy fitted on landscapes: which signals predict what a refresh gains");
     command->add_option("LANDSCAPES", options->traces, "Traces with landscapes, two texts or more")
         ->required()
         ->type_name("TRACE");
@@ -111,7 +111,7 @@ Command add_fit_gate_command(CLI::App& app) {
         ->type_name("FILE");
     command
         ->add_option("--signals", options->signals,
-                     "What is weighed (default: all that the landscapes share)")
+                     "Signals to weigh, with commas (default: all that the landscapes share)")
         ->type_name("A,B")
         ->delimiter(',');
     command
@@ -121,7 +121,7 @@ Command add_fit_gate_command(CLI::App& app) {
     command
         ->add_option(
             "--form", options->gate.form,
-            "What is foretold: ridge (the gain in nats, the default) or logistic (the log odds of a gain)")
+            "What is predicted: ridge (the gain in nats, the default) or logistic (the log odds of a gain)")
         ->transform(CLI::CheckedTransformer(std::map<std::string, GateOptions::Form>{
             {"ridge", GateOptions::Form::ridge}, {"logistic", GateOptions::Form::logistic}}))
         ->type_name("FORM");

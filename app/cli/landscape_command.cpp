@@ -28,14 +28,13 @@ Command add_landscape_command(CLI::App& app) {
         ->type_name("ID");
     command
         ->add_option("--every", options->every,
-                     "Rows 0, S, 2 S, ... only: a coarse landscape, whose schedules are restricted to those "
+                     "Only rows 0, S, 2 S, ...: a coarse landscape, whose schedules are restricted to those "
                      "boundaries")
         ->type_name("S");
     command
-        ->add_option(
-            "--values", options->values,
-            "What a cell holds beside the loss: names of signals, with commas (default: those that a row "
-            "tells by itself, kl_nats and acceptance)")
+        ->add_option("--values", options->values,
+                     "What a cell holds besides the loss: names of signals, with commas (default: those of "
+                     "the student's row, kl_nats and acceptance)")
         ->type_name("NAMES");
     command
         ->add_option(
@@ -48,7 +47,7 @@ Command add_landscape_command(CLI::App& app) {
         ->check(CLI::Range(0, 100'000));
     command
         ->add_option("--price", options->price,
-                     "Also the best schedule when every refresh costs so much, in the unit of the objective")
+                     "Also the best schedule if every refresh costs so much, in the unit of the objective")
         ->type_name("PRICE")
         ->check(CLI::Range(0.0, 1e9));
     command

@@ -91,7 +91,8 @@ Command add_note_command(CLI::App& app) {
     auto options = std::make_shared<NoteOptions>();
     CLI::App* command = app.add_subcommand(
         "note", "Write notes beside a recorded run's steps into its trace, list and erase them");
-    command->add_option("TRACE", options->trace, "A trace that nobody records at the moment")->required();
+    command->add_option("TRACE", options->trace, "A trace that no run is writing to at the moment")
+        ->required();
     command->add_option("--step", options->steps, "The step, or the steps A-B, that a new note stands on")
         ->type_name("N|A-B");
     CLI::Option* const text =
@@ -105,9 +106,8 @@ Command add_note_command(CLI::App& app) {
     erase->excludes("--step")->excludes("--text");
     command->add_option("--run", options->run, "Id of one run of the trace (default: the newest)")
         ->type_name("ID");
-    command->footer(
-        "Without --step and --erase the notes that the run shows are listed, those of its parent on "
-        "shared steps among them.\n");
+    command->footer("Without --step and --erase it lists the notes that the run shows, also those of its "
+                    "parent on shared steps.\n");
     return [options, text, erase] {
         options->has_text = text->count() > 0;
         options->erases = erase->count() > 0;

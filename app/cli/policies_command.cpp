@@ -106,13 +106,13 @@ std::string range_of(const CacheParameter& parameter) {
 }
 
 void list_policies() {
-    print("Refresh presets (--policy NAME; a file of one's own: docs/reference/refresh-policies.md)\n");
+    print("Refresh presets (--policy NAME; a file of your own: docs/reference/refresh-policies.md)\n");
     for (const Preset& preset : presets())
         print("  {:<18} {}\n", preset.name, preset.description);
     print("\nSignals (a trigger compares one of them)\n");
     for (const Signal& signal : signals()) {
-        print("  {:<28} {}{}. Cost: {}\n", signal.name, signal.description,
-              signal.unit.empty() ? "" : fmt::format(" Unit: {}", signal.unit), signal.cost_hint);
+        print("  {:<28} {}{} Cost: {}\n", signal.name, signal.description,
+              signal.unit.empty() ? "" : fmt::format(" Unit: {}.", signal.unit), signal.cost_hint);
     }
     print(
         "\nCache policies (--student-cache NAME, --teacher-cache NAME; docs/reference/cache-policies.md)\n");

@@ -79,9 +79,8 @@ Command add_report_command(CLI::App& app) {
         ->add_option("--run", options->runs,
                      "Ids of runs of the trace, one section each (default: all of them)")
         ->type_name("ID");
-    command->footer(
-        "Every value that was measured per step stands in the file: about 0.4 MB for 1,000 steps. Layers, "
-        "attention and cache events do not.\n");
+    command->footer("The file has every value that was measured per step: about 0.4 MB for 1,000 steps. It "
+                    "has no layers, attention and cache events.\n");
     return [options] { return report(*options); };
 }
 

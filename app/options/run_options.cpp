@@ -117,10 +117,10 @@ void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
         ->type_name("FILE")
         ->excludes(m_prompt_option);
     command
-        .add_option(
-            "--given-file", m_given_file,
-            "Read the continuation from a UTF-8 file instead of drawing it (teacher forcing): signals and "
-            "refreshes as ever, --max-tokens as a cap; every byte counts, a final line end too")
+        .add_option("--given-file", m_given_file,
+                    "Read the continuation from a UTF-8 file instead of drawing it (teacher forcing): "
+                    "signals and refreshes work as always, and --max-tokens is the limit; every byte counts, "
+                    "also a final line end")
         ->type_name("FILE");
     command.add_flag("--raw-prompt", m_raw_prompt,
                      "Use the prompt as it is, without the model's chat template");
@@ -154,7 +154,7 @@ void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
                         student ? "Which entries the student's cache keeps and reads: a cache policy "
                                   "(refreshlab policies), or "
                                   "a JSON file; default full"
-                                : "The same of the teacher's cache, in mode teacher; default full")
+                                : "The same for the teacher's cache, in mode teacher; default full")
             ->type_name("NAME|FILE");
     }
     command
@@ -192,9 +192,9 @@ void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
     }
     command.add_option("--device", m_device, "Device of both models: auto (the default), cpu, cuda, cuda:N")
         ->type_name("DEVICE");
-    command.add_option("--teacher-device", m_teacher_device, "Device of the teacher, if another")
+    command.add_option("--teacher-device", m_teacher_device, "Device of the teacher, if it differs")
         ->type_name("DEVICE");
-    command.add_option("--student-device", m_student_device, "Device of the student, if another")
+    command.add_option("--student-device", m_student_device, "Device of the student, if it differs")
         ->type_name("DEVICE");
     command
         .add_option("--dtype", m_dtype,

@@ -210,7 +210,7 @@ void add_verification(std::vector<ParameterEntry>& table) {
     ParameterEntry rule;
     rule.parameter = choice(
         "verify.rule", "Token stays if",
-        "By what a drafted token stays: exact = with probability min(1, p/q), which gives every token the "
+        "When a drafted token stays: exact = with probability min(1, p/q), which gives every token the "
         "teacher's distribution; greedy = the teacher's first choice; near_best = at least verify.share of "
         "the "
         "teacher's best; top_k = among the teacher's verify.rank first.",
@@ -371,12 +371,11 @@ void add_policy(std::vector<ParameterEntry>& table) {
                 0, policy_limits::window, 0, 256),
         [](auto& c) -> auto& { return c.policy.window; }));
     ParameterEntry lag = plain(
-        integer(
-            "refresh.lag", "Lag", "tokens",
-            "A refresh lands this many tokens after it fired, and replaces the entries that were delta when "
-            "it fired; the teacher reads a share of them at each step between. 0 = exact: the student waits. "
-            "Another algorithm, with a lower spike and the same work.",
-            0, policy_limits::lag, 0, 32),
+        integer("refresh.lag", "Lag", "tokens",
+                "A refresh writes this many tokens after it fired, and only the entries that were delta "
+                "then. The teacher reads a share of them at each step between. 0 = exact: the student waits. "
+                "A lag is another algorithm: the same work with a lower latency spike.",
+                0, policy_limits::lag, 0, 32),
         [](auto& c) -> auto& { return c.policy.lag; });
     lag.parameter.of_policy = true;
     table.push_back(std::move(lag));
@@ -388,7 +387,7 @@ void add_policy(std::vector<ParameterEntry>& table) {
         [](auto& c) -> auto& { return c.policy.budget.refreshes; }));
     ParameterEntry per_tokens = plain(
         integer("budget.per_tokens", "Budget window", "tokens",
-                "The stretch of newest tokens in which budget.refreshes are counted.", 1,
+                "The number of newest tokens in which budget.refreshes are counted.", 1,
                 policy_limits::per_tokens, 100, 2000),
         [](auto& c) -> auto& { return c.policy.budget.per_tokens; });
     per_tokens.parameter.of_policy = true;
@@ -608,26 +607,26 @@ void add_measuring(std::vector<ParameterEntry>& table) {
     };
     table.push_back(std::move(layers));
     ParameterEntry megabytes = plain(
-        integer("capture.attention_megabytes", "Attention kept", "MB",
-                "Attention rows are kept up to this size; then the oldest ones go, from the trace too.", 0,
-                max_attention_megabytes, 0, 4096),
+        integer(
+            "capture.attention_megabytes", "Attention kept", "MB",
+            "Attention rows are kept up to this size; then the oldest ones are deleted, from the trace too.",
+            0, max_attention_megabytes, 0, 4096),
         [](auto& c) -> auto& { return c.capture.attention_megabytes; });
     megabytes.parameter.live = false;
     table.push_back(std::move(megabytes));
     ParameterEntry bytes = plain(
         integer(
             "capture.attention_bytes", "Attention of a step", "bytes",
-            "The attention rows of a step take so many bytes at most, whatever the length: longer ones are "
-            "kept in bins along keys, the first, the newest and each head's strongest keys exact. 0 keeps "
-            "every key exact.",
+            "At most so many bytes for the attention rows of a step. Longer rows are kept in bins along "
+            "keys; the first, the newest and each head's strongest keys stay exact. 0 keeps every key exact.",
             0, max_attention_bytes, 0, 1'000'000),
         [](auto& c) -> auto& { return c.capture.attention_bytes; });
     bytes.newer = true;
     table.push_back(std::move(bytes));
     ParameterEntry bins = plain(
         integer("capture.attention_bins", "Numbers of an attention row", "numbers",
-                "A head's row of attention is made as so many numbers at most, sums over neighbouring keys, "
-                "which spares a GPU whole rows over a long context; capture.attention_bytes then has no say. "
+                "A head's row of attention gets at most so many numbers, sums over neighbouring keys, so "
+                "that a GPU sends no whole rows of a long context; capture.attention_bytes is then not used. "
                 "0 makes a number for every key.",
                 0, max_attention_bins, 0, 4096),
         [](auto& c) -> auto& { return c.capture.attention_bins; });

@@ -78,8 +78,8 @@ std::string why_no_term(std::string_view name) {
     if (!id) return "it is no signal of the program";
     const Signal& signal = signals()[*id];
     if (signal.cost == SignalCost::teacher_pass || signal.back_filled)
-        return "it is known after a teacher pass alone";
-    if (signal.about == SignalAbout::token) return "it speaks of a token and not of the step's row";
+        return "it is known only after a teacher pass";
+    if (signal.about == SignalAbout::token) return "it describes a token and not the step's row";
     return {};
 }
 

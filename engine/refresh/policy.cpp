@@ -447,8 +447,7 @@ const std::vector<Preset>& presets() {
          "al. 2024; SVIP, Zhang et al. 2024)."},
         {"confidence_stop", "Draft while confident",
          "A draft ends where the student's best token has less than 0.6, a threshold that follows the "
-         "acceptance "
-         "(Draft & Verify, Zhang et al. 2023), at the latest after 12 tokens."},
+         "acceptance (Draft & Verify, Zhang et al. 2023), at the latest after 12 tokens."},
         {"verify_when_unsure", "Verify when unsure",
          "The entropy gate, whose refresh also judges what the student wrote since the last one."},
     };

@@ -73,13 +73,13 @@ void DeriveForm::draw_skips(float column) {
     ImGui::SetNextItemWidth(em * 6);
     text_entry("##skip attention", &m_skip_attention, 0, "none");
     ImGui::SetItemTooltip(
-        "Layers and ranges from 0, as 3+5+8-11; its keys and values are written all the same");
+        "Layers and ranges, counted from 0: 3+5+8-11. Their keys and values are still written");
     ImGui::SameLine();
     ImGui::TextDisabled("MLP of");
     ImGui::SameLine();
     ImGui::SetNextItemWidth(em * 6);
     text_entry("##skip mlp", &m_skip_mlp, 0, "none");
-    ImGui::SetItemTooltip("Layers and ranges from 0, as 3+5+8-11");
+    ImGui::SetItemTooltip("Layers and ranges, counted from 0: 3+5+8-11");
     label_before("", column);
     ImGui::TextDisabled("and");
     ImGui::SameLine();
@@ -94,7 +94,7 @@ void DeriveForm::draw_noise(float column) {
     label_before("Noise", column);
     ImGui::SetNextItemWidth(em * 6);
     ImGui::InputDouble("##noise", &m_spec.noise, 0, 0, "%.4g");
-    ImGui::SetItemTooltip("On each weight, in root mean squares of its matrix");
+    ImGui::SetItemTooltip("Random noise on each weight, as a multiple of the root mean square of its matrix");
     if (m_spec.noise > 0) {
         ImGui::SameLine();
         ImGui::TextDisabled("seed");

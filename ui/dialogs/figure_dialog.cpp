@@ -99,7 +99,7 @@ private:
         }
         if (kind().by_steps) {
             ImGui::SameLine(0, em);
-            ImGui::Checkbox("the steps in sight alone", &m_in_sight);
+            ImGui::Checkbox("only the steps in sight", &m_in_sight);
         }
         if (can_have_notes(state)) {
             ImGui::SameLine(0, em);

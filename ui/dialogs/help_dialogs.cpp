@@ -38,7 +38,7 @@ public:
             {"Drag a threshold",
              "its line or its tag, in Signals or Distribution; Esc gives the old value back"},
             {"Drag a plot, wheel", "pans and zooms all time plots; double click fits"},
-            {"Right drag in a plot", "zooms to those steps; Esc gives it up"},
+            {"Right drag in a plot", "zooms to those steps; Esc cancels"},
             {"Drag a colour bar", "of Landscape: moves its end; double click gives the automatic range back"},
             {"Click a token or plot", "selects its step in every panel"},
             {"Hover", "shows values, candidates, refreshes"},

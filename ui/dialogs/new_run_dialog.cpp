@@ -338,7 +338,7 @@ bool NewRunDialog::draw_buttons() {
     const float em = ImGui::GetFontSize();
     std::string problem = m_run.problem();
     if (problem.empty() && m_outlook && m_outlook->part != Part::none)
-        problem = "The fault stands above, beside its field";
+        problem = "What is wrong is said above, beside its field";
     ImGui::Dummy(ImVec2(0, em * 0.2F));
     if (!m_refusal.empty()) {
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);

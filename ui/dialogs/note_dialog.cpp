@@ -44,8 +44,7 @@ public:
         text_area("##text", &m_note.text, ImVec2(-1, em * 8));
         const std::string problem = fault();
         if (m_before && m_owner != m_recording->notes())
-            muted_text(ctx,
-                       fmt::format("It stands on shared steps, and belongs to run {}.", m_owner->run_id()));
+            muted_text(ctx, fmt::format("It is on shared steps, and belongs to run {}.", m_owner->run_id()));
         return draw_buttons(state, problem);
     }
 

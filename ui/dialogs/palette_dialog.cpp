@@ -184,7 +184,7 @@ bool PaletteDialog::draw_list(ShellState& state) {
             ImGui::PopStyleColor();
         }
         ImGui::PopItemFlag();
-        if (hits.empty()) muted_text(state.ctx, "Nothing of this name");
+        if (hits.empty()) muted_text(state.ctx, "Nothing has this name");
     }
     ImGui::EndChild();
     if (!chosen || !chosen->enabled) return true;

@@ -23,7 +23,7 @@ public:
         }
         const float em = ImGui::GetFontSize();
         muted_text(state.ctx,
-                   "A bubble says what to do, waits until you have done it, and says what came of it.");
+                   "A bubble says what to do, waits until you have done it, and says what has happened.");
         bool stays = true;
         for (const Chapter& chapter : m_chapters) {
             ImGui::PushID(chapter.id.c_str());

@@ -99,7 +99,7 @@ PathDialog::Answer PathDialog::question(const UiContext& ctx) {
     const bool folder = std::filesystem::is_directory(m_picker.path(), error);
     ImGui::TextUnformatted(
         folder ? "The folder has files: replace those of the same name?"
-               : (m_picker.path().filename().string() + " is there already: replace it?").c_str());
+               : (m_picker.path().filename().string() + " already exists: replace it?").c_str());
     ImGui::SameLine();
     ImGui::SetCursorPosX(content_right() - replace - keep - ImGui::GetStyle().ItemSpacing.x);
     if (ImGui::Button("Keep it", ImVec2(keep, 0))) return Answer::close;

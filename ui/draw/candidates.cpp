@@ -39,7 +39,8 @@ std::optional<int32_t> draw_candidates(UiContext& ctx, int64_t step, int32_t cho
             if (ImGui::IsItemHovered()) {
                 list->AddRectFilled(at, {at.x + row.x, at.y + row.y}, with_alpha(ctx.theme.accent, 0.2F), 2);
                 ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
-                ImGui::SetTooltip("Go on from here with this token, as a branch; B shows the run before");
+                ImGui::SetTooltip(
+                    "Continue from here with this token, as a branch; B shows the previous run");
             }
             ImGui::SetCursorScreenPos(at);
         }
@@ -54,7 +55,7 @@ std::optional<int32_t> draw_candidates(UiContext& ctx, int64_t step, int32_t cho
                       format_signal(record.top_probs[k]).c_str());
         ImGui::Dummy(row);
     }
-    if (!listed && chosen >= 0) ImGui::TextDisabled("chosen from below the likeliest %zu", count);
+    if (!listed && chosen >= 0) ImGui::TextDisabled("chosen from below the %zu most likely", count);
     return picked;
 }
 

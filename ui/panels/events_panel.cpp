@@ -85,7 +85,7 @@ void EventsPanel::draw(UiContext& ctx) {
     if (m_rows.empty()) {
         const bool any =
             std::ranges::any_of(mark_lanes, [&](MarkLane lane) { return ctx.marks.count(lane) > 0; });
-        ImGui::TextDisabled("%s", any ? "Nothing of what is chosen has happened in this run."
+        ImGui::TextDisabled("%s", any ? "Nothing of the chosen kinds has happened in this run."
                                       : "No refresh has been made in this run.");
         return;
     }

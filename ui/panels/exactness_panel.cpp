@@ -42,11 +42,9 @@ public:
         const EngineStatus& status = *ctx.status;
         if (!status.pair.empty()) draw_pair(ctx);
         if (!status.exactness) {
-            muted_text(ctx,
-                       "With fixed weights a cache approximates nothing: cached, chunked, spliced and "
-                       "rewound decoding "
-                       "give what a full recomputation gives. Check holds the loaded models to it, on this "
-                       "device and dtype; a fault shows what it looks like when a cache is wrong.");
+            muted_text(ctx, "With fixed weights a KV cache is exact: cached, chunked, spliced and rewound "
+                            "decoding give what a full recomputation gives. Check tests this for the loaded "
+                            "models, on this device and dtype. A fault shows what a wrong cache looks like.");
             return;
         }
         const ExactnessReport& report = *status.exactness;

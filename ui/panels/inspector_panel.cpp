@@ -62,14 +62,13 @@ void InspectorPanel::draw_branch(UiContext& ctx, int64_t step, int32_t chosen) {
     ImGui::SetNextItemWidth(std::max(em * 6, ImGui::GetContentRegionAvail().x - em * 6));
     const bool entered =
         text_entry("##typed", &m_typed, ImGuiInputTextFlags_EnterReturnsTrue, "another word");
-    ImGui::SetItemTooltip("Goes on from here with these words, as a branch. The space before a word is put "
-                          "in where the token that "
-                          "was chosen has one.");
+    ImGui::SetItemTooltip("Continues from here with these words, as a branch. A space is put before the word "
+                          "if the chosen token begins with one.");
     ImGui::SameLine();
     ImGui::BeginDisabled(m_typed.empty());
     const bool pressed = ImGui::Button("Branch");
     ImGui::EndDisabled();
-    ImGui::SetItemTooltip("The run before stays: B shows it");
+    ImGui::SetItemTooltip("The previous run stays: B shows it");
     if (m_typed.empty() || !(entered || pressed)) return;
     const bool spaced = ctx.recording->tokens().token_bytes(chosen).starts_with(' ');
     branch({.ids = {}, .text = (spaced && !m_typed.starts_with(' ') ? " " : "") + m_typed});

@@ -47,7 +47,7 @@ public:
             const int64_t most = ctx.recording->info().config.capture.attention_megabytes << 20;
             if (bytes.newest > 0)
                 muted_text(ctx,
-                           fmt::format("{} kept, {} for the newest token; from {} on the oldest go",
+                           fmt::format("{} kept, {} for the newest token; above {} the oldest are deleted",
                                        format_bytes(static_cast<int64_t>(bytes.kept)),
                                        format_bytes(static_cast<int64_t>(bytes.newest)), format_bytes(most)));
         }

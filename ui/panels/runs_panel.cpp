@@ -89,8 +89,8 @@ void RunsPanel::draw_toolbar(UiContext& ctx) {
     if (ImGui::Button("Untick all")) ctx.runs.untick_all();
     ImGui::EndDisabled();
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
-        ImGui::SetTooltip("%s", compared > 0 ? "Shows the run that is looked at alone"
-                                             : "A tick before a run lays it over the one that is looked at");
+        ImGui::SetTooltip("%s", compared > 0 ? "Shows only the run that you look at"
+                                             : "Tick a run to draw it over the one that you look at");
     ImGui::SameLine();
     if (ImGui::Button("Open trace...")) ctx.run_action("file.open_trace");
     ImGui::SetItemTooltip("Its runs come into this list");
@@ -192,7 +192,7 @@ void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
         if (ImGui::Checkbox("##ticked", &ticked)) ctx.runs.tick(node.key, ticked);
         ctx.landmarks.set({at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y},
                           "runs/tick/{}", node.key);
-        ImGui::SetItemTooltip("Compared: laid over the run that is looked at");
+        ImGui::SetItemTooltip("Compared: drawn over the run that you look at");
         ImGui::PopStyleVar();
     }
     draw_numbers(run);

@@ -124,25 +124,26 @@ std::vector<Action> run_actions(ShellState& state) {
                  [&state, faster](const UiContext&) {
                      return next_pace(state.settings.pace, faster) != state.settings.pace;
                  },
-                 faster ? "It goes as fast as it can" : "One token a second is the slowest")});
+                 faster ? "It runs at full speed already" : "One token a second is the slowest")});
     return list;
 }
 
 /// Refresh, rewind, start again, stop.
 std::vector<Action> course_actions(ShellState& state) {
     std::vector<Action> list;
-    list.push_back({"run.refresh_now", "Run", "Refresh now",
-                    "Rewrites the student's cache entries by the teacher's at the next step boundary.",
-                    ImGuiKey_R,
-                    [&state](UiContext& ctx) {
-                        state.refreshes_when_asked = ctx.recording ? ctx.recording->refreshes().size() : 0;
-                        ctx.engine.send(command::RefreshNow{});
-                    },
-                    [](const UiContext& ctx) {
-                        if (has_session(ctx) && ctx.status->applied.mode != Mode::overfill)
-                            return std::string("Only in mode overfill are there two caches");
-                        return why_no_session(ctx);
-                    }});
+    list.push_back(
+        {"run.refresh_now", "Run", "Refresh now",
+         "Replaces the student's recent cache entries by the teacher's, at the next step boundary.",
+         ImGuiKey_R,
+         [&state](UiContext& ctx) {
+             state.refreshes_when_asked = ctx.recording ? ctx.recording->refreshes().size() : 0;
+             ctx.engine.send(command::RefreshNow{});
+         },
+         [](const UiContext& ctx) {
+             if (has_session(ctx) && ctx.status->applied.mode != Mode::overfill)
+                 return std::string("Only in mode overfill are there two caches");
+             return why_no_session(ctx);
+         }});
     list.push_back(
         {"run.full_step_now", "Run", "Full step now",
          "At the next step every layer reads all that it holds, and chooses anew what it reads (RefreshKV).",
@@ -200,8 +201,8 @@ std::vector<Action> course_actions(ShellState& state) {
          }});
     list.push_back(
         {"run.take_policy", "Run", "Take the policy of the shown run",
-         "Puts the refresh policy of the run that is looked at, as it ended with, in the place of the "
-         "present one: cards and threshold lines then stand where they stood in it. Undo takes it back.",
+         "Replaces the present refresh policy by that of the shown run, as it was at its end, with its cards "
+         "and thresholds. Undo restores the present one.",
          0, [](UiContext& ctx) { ctx.drafts.set_policy(ctx.engine, last_config(*ctx.recording).policy); },
          [](const UiContext& ctx) {
              if (!ctx.recording) return std::string("There is no recording yet");
@@ -225,9 +226,8 @@ std::vector<Action> course_actions(ShellState& state) {
          why_no_run});
     list.push_back(
         {"run.verify", "Run", "Verify this threshold",
-         "Runs the same prompt and seed again with the thresholds as they are now. What was estimated for it "
-         "from "
-         "the values of the shown run stays beside its outcome in the panel Runs.",
+         "Runs the same prompt and seed again with the thresholds as they are now. The panel Runs shows the "
+         "estimate from the shown run beside the outcome.",
          0,
          [&state](UiContext& ctx) {
              const RunConfig run = ctx.drafts.config();
@@ -237,10 +237,11 @@ std::vector<Action> course_actions(ShellState& state) {
              state.run_beside(run);
          },
          [](const UiContext& ctx) { return why_no_refreshes(ctx, refreshes(ctx.drafts.policy())); }});
-    list.push_back({"policy.own_signal", "Run", "Signal of your own...",
-                    "Writes arithmetic over signals, which a run records, plots and may refresh by.", 0,
-                    [&state](UiContext&) { state.dialog = make_own_signal_dialog(state); },
-                    [](const UiContext& ctx) { return why_no_refreshes(ctx, true); }});
+    list.push_back(
+        {"policy.own_signal", "Run", "Signal of your own...",
+         "Makes a new signal by arithmetic on others: runs record and plot it, and triggers can use it.", 0,
+         [&state](UiContext&) { state.dialog = make_own_signal_dialog(state); },
+         [](const UiContext& ctx) { return why_no_refreshes(ctx, true); }});
     list.push_back(
         {"run.stop", "Run", "Stop", "Ends the run, or the loading of a model; what is recorded stays.",
          ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },
@@ -318,13 +319,13 @@ std::vector<Action> selection_actions(ShellState& state) {
 std::vector<Action> edit_actions(ShellState&) {
     std::vector<Action> list;
     list.push_back(
-        {"edit.undo", "Edit", "Undo", "Takes the last change back: of a parameter, or of what a panel shows.",
+        {"edit.undo", "Edit", "Undo", "Undoes the last change, of a parameter or of what a panel shows.",
          ImGuiMod_Ctrl | ImGuiKey_Z, [](UiContext& ctx) { ctx.drafts.undo(ctx.engine); },
          unless([](const UiContext& ctx) { return ctx.drafts.can_undo(); }, "Nothing has been changed")});
     list.push_back(
-        {"edit.redo", "Edit", "Redo", "Makes the change again that was taken back.",
+        {"edit.redo", "Edit", "Redo", "Makes the change again that was undone.",
          ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_Z, [](UiContext& ctx) { ctx.drafts.redo(ctx.engine); },
-         unless([](const UiContext& ctx) { return ctx.drafts.can_redo(); }, "Nothing has been taken back")});
+         unless([](const UiContext& ctx) { return ctx.drafts.can_redo(); }, "Nothing has been undone")});
     return list;
 }
 
@@ -414,9 +415,8 @@ std::vector<Action> file_actions(ShellState& state) {
                     [&state](UiContext&) { state.dialog = make_from_prompt_cache_dialog(state); },
                     why_no_run});
     list.push_back({"file.run_before", "File", "Show the other run",
-                    "Shows the next run that is ticked in Runs, without any the one that was looked at "
-                    "before; once more goes "
-                    "back. Step and view stay: so Cache and Attention of two runs blink.",
+                    "Shows the next run that is ticked in Runs, or the run before if none is ticked; again "
+                    "goes back. Step and view stay, so that Cache and Attention of two runs can be compared.",
                     ImGuiKey_B,
                     [&state](UiContext&) {
                         if (const auto other = state.runs.other()) state.runs.look_at(*other);

@@ -67,7 +67,7 @@ std::vector<Action> make_landscape_actions(ShellState& state) {
     std::vector<Action> list;
     list.push_back(
         {"landscape.compute", "Run", "Compute the landscape",
-         "Works out what every possible refresh is worth on the run's text; the panel Landscape shows it.", 0,
+         "Computes what every possible refresh is worth on the run's text; the panel Landscape shows it.", 0,
          [&state](UiContext& ctx) {
              ctx.engine.send(command::ComputeLandscape{});
              state.open_panel("Landscape");

@@ -133,7 +133,7 @@ void draw_hint_card(ShellState& state) {
         {over ? "Ctrl+R" : "Press R", over ? "to start again; R then refreshes the student's cache"
                                            : "to refresh the student's cache now"},
         {"Click", "a token: every panel shows its step"},
-        {"Press F2", "for a tour that you take by doing"},
+        {"Press F2", "for a tour: learn the window while you use it"},
     };
     for (const auto& [what, then] : hints) {
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_ink);

@@ -117,9 +117,10 @@ std::vector<Action> make_help_actions(ShellState& state) {
     list.push_back({"help.legend", "Help", "Terms and letters",
                     "What the words and the letters of the window mean.", ImGuiMod_Shift | ImGuiKey_F1,
                     [&state](UiContext&) { state.dialog = make_legend_dialog(); }});
-    list.push_back({"help.tour", "Help", "Tour...",
-                    "Chapters that one takes by doing, from the first drift to a printed figure.",
-                    ImGuiKey_F2, [&state](UiContext&) { state.dialog = make_tour_dialog(); }});
+    list.push_back(
+        {"help.tour", "Help", "Tour...",
+         "Chapters that teach the window while you use it, from the first drift to a printed figure.",
+         ImGuiKey_F2, [&state](UiContext&) { state.dialog = make_tour_dialog(); }});
     list.push_back({"help.first_hints", "Help", "Show the first hints",
                     "Shows the card of the first start once more.", 0,
                     [&state](UiContext&) { state.hints_recalled_s = ImGui::GetTime(); }});

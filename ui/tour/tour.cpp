@@ -273,7 +273,8 @@ void Tour::draw_buttons(const TourStep& step) {
     ImGui::Dummy(ImVec2(0, em * 0.25F));
     enum class Pressed : uint8_t { none, end, back, next } pressed = Pressed::none;
     if (ImGui::Button("End")) pressed = Pressed::end;
-    ImGui::SetItemTooltip("Ends the tour and puts the window back as it was. Help > Tour goes on here");
+    ImGui::SetItemTooltip(
+        "Ends the tour and restores the window as it was. Help > Tour continues at this step");
     ImGui::SameLine();
     ImGui::BeginDisabled(m_step == 0);
     if (ImGui::Button("Back")) pressed = Pressed::back;

@@ -236,13 +236,15 @@ CacheMethod cache_method_list::mpcache() {
     method.source = "Zeng et al. 2025 (MPCache)";
     method.parameters = {
         real("theta", "Least attention", "",
-             "Entries of the prompt leave that no late row gives so much, mean of the heads.", 0, 1, 1e-4),
+             "Entries of the prompt are evicted if no late row gives them so much attention (mean of the "
+             "heads).",
+             0, 1, 1e-4),
         whole("cluster", "Cluster", "entries",
               "Neighbours that are read together; twice as many in the coarse round.", 1, 1024, 16),
         live(real("coarse_share", "Coarse share", "",
-                  "Of the large clusters, what the fine round looks into.", 0, 1, 0.5)),
+                  "Share of the large clusters that the fine round looks into.", 0, 1, 0.5)),
         live(real("fine_share", "Fine share", "",
-                  "Of all small clusters, what is read beside the first and the last.", 0, 1, 0.2)),
+                  "Share of all small clusters that is read, besides the first and the last.", 0, 1, 0.2)),
         flag("compat_scores", "Scores as released",
              "The prompt is scored without causal mask and scale, as in the released code.", false),
         flag("compat_last_cluster", "Last cluster as released",

@@ -167,7 +167,7 @@ void SessionWorker::Impl::store_scopes(const ScopeState& state) {
     }
 }
 
-/// Nothing of a map that is not whole is kept.
+/// An unfinished map is not kept.
 void SessionWorker::Impl::drop_scopes() {
     scopes.reset();
     if (!now.scope || !now.scope->computing) return;

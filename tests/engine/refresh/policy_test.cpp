@@ -230,9 +230,9 @@ TEST_CASE("a policy may bring a weighted sum along as a signal", "[refresh]") {
         return "accepted";
     };
     CHECK(refused("\"entropy_bits\"", "\"entropy_bit\"").find("entropy_bits") != std::string::npos);
-    CHECK(refused("\"entropy_bits\"", "\"kl_nats\"").find("known after a teacher pass alone") !=
+    CHECK(refused("\"entropy_bits\"", "\"kl_nats\"").find("known only after a teacher pass") !=
           std::string::npos);
-    CHECK(refused("\"entropy_bits\"", "\"logprob\"").find("speaks of a token") != std::string::npos);
+    CHECK(refused("\"entropy_bits\"", "\"logprob\"").find("describes a token") != std::string::npos);
     CHECK(refused("0.5", "\"x\"").find("the weight of entropy_bits is neither a number nor") !=
           std::string::npos);
     CHECK(refused("0.5", R"({"weight": "x"})").find("weight of entropy_bits is no number") !=

@@ -254,8 +254,8 @@ TEST_CASE("what is wrong with an expression is said with its column", "[refresh]
     says("entropy_bits)", 13, "\")\" is not expected here");
     says("entropy_bit + 1", 1, "there is no signal \"entropy_bit\"");
     CHECK_THAT(fault("entropy_bit + 1"), ContainsSubstring("did you mean entropy_bits"));
-    says("2 * kl_nats", 5, "kl_nats cannot stand here: it is known after a teacher pass alone");
-    says("2 * logprob", 5, "it speaks of a token");
+    says("2 * kl_nats", 5, "kl_nats cannot stand here: it is known only after a teacher pass");
+    says("2 * logprob", 5, "it describes a token");
     says("maen(entropy_bits, 4)", 1, "\"maen\" is no function");
     CHECK_THAT(fault("maen(entropy_bits, 4)"), ContainsSubstring("did you mean mean"));
     says("mean(entropy_bits)", 1, "mean takes 2, not 1");

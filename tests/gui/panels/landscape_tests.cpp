@@ -85,7 +85,7 @@ std::string told(const Staircase& stairs, const Landscape& landscape) {
 
 void is_computed_and_drawn(Robot& r) {
     compute(r);
-    GUI_CHECK(r.shows("What refreshes do for the 40 tokens that were written"));
+    GUI_CHECK(r.shows("What refreshes are worth on the 40 tokens of this text"));
     const auto map = r.box("landscape/map");
     GUI_CHECK(map.width > 200 && map.height > 150);
     r.move_away();
@@ -648,7 +648,7 @@ void stays_with_a_saved_run(Robot& r) {
     GUI_CHECK(r.until([&] { return r.ctx().landscape != nullptr; }, 2000));
     r.frames(3);
     GUI_CHECK(r.find("landscape/map"));
-    GUI_CHECK(r.shows("What refreshes do for the 24 tokens"));
+    GUI_CHECK(r.shows("What refreshes are worth on the 24 tokens"));
     r.act("file.close_trace");
     r.frames(3);
     GUI_CHECK(!r.ctx().landscape);
@@ -698,7 +698,7 @@ void is_cancelled(Robot& r) {
     GUI_CHECK(r.status()->state == EngineState::paused);
     GUI_CHECK(!r.status()->landscape->landscape->complete());
     r.frames(3);
-    GUI_CHECK(r.shows("rows are there") && r.shows("Compute the rest"));
+    GUI_CHECK(r.shows("rows are computed") && r.shows("Compute the rest"));
     GUI_CHECK(r.find("landscape/map"));
     go_back(r);
 }

@@ -34,7 +34,7 @@ void refused(Robot& r, const std::function<void()>& fill, const char* part) {
     r.frames(200);
     GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }, 4000));
     GUI_CHECK(r.shows(part));
-    GUI_CHECK(r.shows("The fault stands above, beside its field"));
+    GUI_CHECK(r.shows("What is wrong is said above, beside its field"));
     r.te->ItemClick("//New run/Start"); // cannot be pressed
     r.frames(3);
     GUI_CHECK(r.dialog_open("New run") && r.status()->errors == errors);
@@ -186,7 +186,7 @@ void a_save_that_fails(Robot& r) {
         r.te->ItemInputValue("//Save trace/##path", (folder / "mine").string().c_str());
         if (again) {
             r.frames(3);
-            GUI_CHECK(r.shows("mine.rlt is there already: replace it?"));
+            GUI_CHECK(r.shows("mine.rlt already exists: replace it?"));
             r.te->KeyPress(ImGuiKey_Enter); // not by Enter
             r.frames(3);
             GUI_CHECK(r.dialog_open("Save trace") && fs::last_write_time(file) == written);

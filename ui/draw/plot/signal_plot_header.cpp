@@ -98,9 +98,9 @@ float SignalPlot::draw_run_again(UiContext& ctx, const ThresholdLine& moved, ImV
         ctx.run_action("run.verify");
     }
     ImGui::PopID();
-    ImGui::SetItemTooltip("Verifies the estimate: the same prompt from the beginning with the thresholds as "
-                          "they are now. This run stays "
-                          "in the plots, the estimate beside the outcome in the panel Runs");
+    ImGui::SetItemTooltip(
+        "Verifies the estimate: runs the same prompt from the beginning with the present thresholds. This "
+        "run stays in the plots; Runs shows the estimate beside the outcome");
     ctx.landmarks.set({right - width, at.y + 2, width, ImGui::GetItemRectSize().y}, "signals/run_again/{}",
                       info().name);
     ImGui::SetCursorScreenPos(back);

@@ -187,7 +187,7 @@ void SignalPlot::draw_threshold_menu(UiContext& ctx, const Lines& lines) {
             ImGui::SetClipboardText(exact_number(lines[0].value).c_str());
         if (ImGui::MenuItem("Verify this threshold")) ctx.run_action("run.verify");
         ImGui::SetItemTooltip(
-            "A run with the thresholds as they are now; the estimate stays beside its outcome");
+            "Makes a run with the present thresholds; Runs shows the estimate beside the outcome");
     } else {
         const bool elsewhere = !threshold_lines(ctx.drafts, info().name).empty();
         const bool can = info().letter != 0 && !m_pick.strip && !elsewhere;

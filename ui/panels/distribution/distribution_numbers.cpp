@@ -45,9 +45,8 @@ void DistributionPanel::draw_numbers(UiContext& ctx, const Lines& lines) const {
         row(fmt::format("{} {}", to_string(line.comparison), format_value(line.value, info().unit)),
             fmt::format("{}, {}", format_thousands(beyond),
                         percent(beyond, static_cast<int64_t>(s.sorted.size()))),
-            "Measured values that this trigger's threshold lets through; how often it looks, cool-down and "
-            "budget do "
-            "not count here");
+            "Measured values beyond this trigger's threshold, and their share. How often the trigger looks, "
+            "cool-down and budget are not counted here");
         ctx.landmarks.set_text([&] { return fmt::to_string(beyond); }, "distribution/beyond/{}",
                                line.trigger);
     }
@@ -84,7 +83,7 @@ void DistributionPanel::draw_pair_numbers(UiContext& ctx, const Lines& lines, co
         const int64_t beyond = count_beyond(m_pairs, x->comparison, x->value, y->comparison, y->value);
         number_row(ctx, "beyond both thresholds",
                    fmt::format("{}, {}", format_thousands(beyond), percent(beyond, pairs)),
-                   "How often it looks, cool-down and budget do not count here");
+                   "How often the triggers look, cool-down and budget are not counted here");
         ctx.landmarks.set_text("distribution/beyond_both", fmt::to_string(beyond));
     }
     if (pairs == 0) return;

@@ -26,7 +26,7 @@ std::unique_ptr<Panel> make_distribution_panel() {
 
 void DistributionPanel::draw(UiContext& ctx) {
     if (!ctx.recording || ctx.steps == 0) {
-        offer_run(ctx, "How often each value of a signal comes appears here, with the thresholds in it.");
+        offer_run(ctx, "The histogram of a signal appears here, with its thresholds.");
         return;
     }
     m_table = ctx.signals();
@@ -97,7 +97,7 @@ void DistributionPanel::draw_choice(UiContext& ctx) {
     ImGui::SameLine();
     ImGui::Checkbox("Log", &view.log);
     ImGui::SetItemTooltip(
-        "Counts on a logarithmic scale: the few steps of the tail are seen beside the many");
+        "Counts on a logarithmic scale, so that rare values are visible beside frequent ones");
     draw_other_choice(view);
 }
 
@@ -128,7 +128,8 @@ void DistributionPanel::draw_other_choice(DistributionView& view) {
         }
         ImGui::EndCombo();
     }
-    ImGui::SetItemTooltip("A second signal upward: how often the two have which values at the same step");
+    ImGui::SetItemTooltip(
+        "A second signal on the vertical axis: how often each pair of values comes at one step");
 }
 
 void DistributionPanel::update(UiContext& ctx) {

@@ -69,7 +69,7 @@ void LandscapePanel::forget_losses() {
     m_frontiers.clear();
     for (const StairsOf of : {StairsOf::blind, StairsOf::best})
         stairs(of) = {
-            .of = of, .name = {}, .why_not = "it is being looked for", .stairs = {}, .efficiency = {}};
+            .of = of, .name = {}, .why_not = "it is being computed", .stairs = {}, .efficiency = {}};
     m_placement.reset();
 }
 
@@ -225,15 +225,14 @@ void LandscapePanel::draw_parts(UiContext& ctx, const Frame& f) {
 /// What all of it hangs on.
 void LandscapePanel::draw_condition(const UiContext& ctx, const Frame& f) {
     const int64_t n = f.landscape->num_tokens();
-    std::string words =
-        fmt::format("What refreshes do for the {} tokens that were written; with another refresh a free run "
-                    "would have written others.",
-                    format_thousands(n));
+    std::string words = fmt::format("What refreshes are worth on the {} tokens of this text. With another "
+                                    "refresh a free run would have written another text.",
+                                    format_thousands(n));
     words += fmt::format(" Judged by {}, {}: {}.", to_string(f.objective()), label_of(f.objective()),
                          f.judged.why);
     const int64_t rows = static_cast<int64_t>(f.landscape->rows().size());
     if (rows < f.landscape->num_rows())
-        words += fmt::format(" {} of {} rows are there: the rows between are drawn as the one above.",
+        words += fmt::format(" {} of {} rows are computed; a missing row is drawn as the one above it.",
                              format_thousands(rows), format_thousands(f.landscape->num_rows()));
     muted_text(ctx, words);
 }

@@ -157,9 +157,8 @@ void LandscapePanel::draw_table(UiContext& ctx, const Frame& f) {
             ImGui::PopStyleColor();
             if (name == told) ImGui::SetItemTooltip("%s", std::string(told_tip(f.objective())).c_str());
             if (name == "of the best")
-                ImGui::SetItemTooltip(
-                    "Of what the best placement of as many refreshes gains over none: 0 %% is no better than "
-                    "no refresh");
+                ImGui::SetItemTooltip("Share of the gain that the best placement of as many refreshes has: 0 "
+                                      "%% is no better than no refresh");
         }
         for (const ShownStairs& shown : m_stairs)
             draw_table_row(ctx, shown);
@@ -169,11 +168,11 @@ void LandscapePanel::draw_table(UiContext& ctx, const Frame& f) {
     if (const ShownStairs& policy = stairs(StairsOf::policy); !policy.there())
         muted_text(ctx, fmt::format("No staircase of the policy {}: {}.", policy.name, policy.why_not));
     if (const auto& drafts = stairs(StairsOf::policy).stairs.drafts; !drafts.empty()) {
-        muted_text(ctx, fmt::format("{} drafts: {} (marks on the policy's way).",
+        muted_text(ctx, fmt::format("{} drafts: {} (marks on the policy's staircase).",
                                     format_thousands(std::ssize(drafts)), draft_words(drafts)));
         ImGui::SetItemTooltip(
-            "By acceptance of the rows as they are, and as if every draft before had stood: a run "
-            "would be cut where one ends, and write on from there");
+            "From the acceptance of these rows, as if every earlier draft had stayed. A real run would be "
+            "cut where a draft ends, and write something else from there");
     }
     if (m_placement && stairs(StairsOf::blind).there())
         muted_text(ctx, fmt::format("Blind, mean over its {} phases: {}; worst {}", m_placement->phases,

@@ -183,7 +183,7 @@ void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
     ImGui::SameLine();
     m_range_bar.draw(ctx, f.cells, scale(ctx.theme), m_colours, spread(), 7 * f.em);
     if (m_colours.own &&
-        button("Automatic", "The range is yours, and is kept; this gives the automatic one back"))
+        button("Automatic", "You have set this range, and it is kept. This restores the automatic range"))
         ctx.views.landscape.cells.set_own_range(f.objective(), std::nullopt);
     if (!m_view.whole() && button("Whole", "Shows the whole triangle (double click)"))
         m_view.fit(f.landscape->num_rows());

@@ -51,7 +51,7 @@ void ScopeTab::draw_progress(UiContext& ctx, const ScopeState& state) {
             ? fmt::format("map {:.0f} %", 100 * share)
             : fmt::format("greedy order: {} KV heads keep {}", state.taken, percent(state.share));
     if (ImGui::Button("Cancel")) ctx.engine.send(command::Stop{});
-    ImGui::SetItemTooltip("Nothing of a map that is not whole is kept");
+    ImGui::SetItemTooltip("An unfinished map is not kept");
     ImGui::SameLine();
     ImGui::ProgressBar(static_cast<float>(share), {20 * ImGui::GetFontSize(), ImGui::GetFrameHeight()},
                        words.c_str());
@@ -102,7 +102,7 @@ void ScopeTab::draw_toolbar(UiContext& ctx, bool there) {
         ImGui::BeginDisabled(scope.whole_entries());
         if (ImGui::Button("Whole refresh")) take(ctx, RefreshScope{});
         ImGui::EndDisabled();
-        ImGui::SetItemTooltip("Takes every layer, KV head and half again");
+        ImGui::SetItemTooltip("Makes refreshes write every layer, KV head, key and value");
         ImGui::SameLine();
     }
     draw_compute(ctx, there);

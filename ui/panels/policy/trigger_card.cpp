@@ -131,7 +131,7 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, const Si
         ImGui::NewLine();
     ImGui::AlignTextToFramePadding();
     ImGui::TextDisabled("cool-down");
-    ImGui::SetItemTooltip("Tokens after any refresh during which this trigger rests");
+    ImGui::SetItemTooltip("Tokens after any refresh during which this trigger does not fire");
     ImGui::SameLine(0, em * 0.4F);
     whole.min = 0;
     number_entry(ctx, "cooldown", trigger_key(index, TriggerField::cooldown), small, whole);

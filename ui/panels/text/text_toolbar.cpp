@@ -147,9 +147,10 @@ void TextPanel::draw_scale(UiContext& ctx, float bar, const std::string& counted
     draw_colour_bar("##range", scale, bar, m_coloured.unit(), &m_paint.colours());
     ctx.landmarks.set("text/scale", {at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
     if (ImGui::IsItemHovered())
-        ImGui::SetTooltip("%s", m_coloured.by() == ColouredText::By::attention
-                                    ? "Up to the most that one position was given, the first left out"
-                                    : "Range of the run so far; it widens by itself");
+        ImGui::SetTooltip("%s",
+                          m_coloured.by() == ColouredText::By::attention
+                              ? "The scale ends at the largest weight of one position, position 0 left out"
+                              : "Range of the run so far; it widens by itself");
 }
 
 } // namespace refreshlab::ui

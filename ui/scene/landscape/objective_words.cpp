@@ -22,8 +22,7 @@ constexpr std::array<Words, std::size(objectives)> table{{
     {"rejected", "rejected", "Mean chance that the teacher rejects a token that the student draws",
      "rejected", "rejection", "rejection_above_teacher"},
     {"tokens a pass", "tokens a pass",
-     "Tokens that a teacher pass is expected to let out: of every draft, and of the pass at the end of the "
-     "text",
+     "Expected tokens for each teacher pass: those that judge a draft, and the pass at the end of the text",
      "lost", "tokens_a_pass", "lost_of_drafts"},
 }};
 

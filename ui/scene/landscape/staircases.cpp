@@ -116,7 +116,7 @@ CountAnswer answer_count(const CountQuestion& question) {
                                          question.objective);
     else
         answer.best.why_not = question.best ? "more refreshes than the best schedules were looked for"
-                                            : "the best schedules are being looked for";
+                                            : "the best schedules are being computed";
     return answer;
 }
 
