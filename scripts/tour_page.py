@@ -17,7 +17,8 @@ pictures = root / "docs/images/tour"
 
 
 def shown(text):
-    """The numbers are those of a run: here they are left out."""
+    """The numbers are those of a run: here they are left out. Keys are those of the first start."""
+    text = re.sub(r"\{key:[^,}]*, ([^}]*)\}", r"\1", text)
     return re.sub(r"\{[^}]*\}", "...", text)
 
 

@@ -102,8 +102,8 @@ void Robot::start(const RunConfig& run, int32_t steps) {
     // What an earlier test left open is closed; the panels go back to their first places.
     te->KeyPress(ImGuiKey_Escape);
     for (const char* title : {"New run", "Save picture", "Export CSV", "Export plotted values", "Open trace",
-                              "Save trace", "Save workspace", "Open workspace", "Last session", "Unsaved run",
-                              "Shortcuts and gestures", "Find a command", "About RefreshLab"})
+                              "Save trace", "Save workspace", "Open workspace", "Last session", "Settings",
+                              "Unsaved run", "Shortcuts and gestures", "Find a command", "About RefreshLab"})
         if (dialog_open(title)) close_dialog(title);
     ctx().toasts.dismiss_all();
     ctx().run_action("file.close_trace");

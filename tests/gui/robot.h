@@ -154,6 +154,7 @@ struct Case {
 [[nodiscard]] std::vector<Case> file_cases();
 [[nodiscard]] std::vector<Case> exactness_cases();
 [[nodiscard]] std::vector<Case> workspace_cases();
+[[nodiscard]] std::vector<Case> settings_cases();
 [[nodiscard]] std::vector<Case> job_cases();
 [[nodiscard]] std::vector<Case> option_cases();
 [[nodiscard]] std::vector<Case> input_cases();

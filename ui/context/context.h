@@ -97,6 +97,13 @@ struct UiContext {
     /// Runs an action of the table by its id ("run.new"), for buttons in an empty panel. Does nothing while the action
     /// is disabled.
     std::function<void(std::string_view id)> run_action;
+    /// The key that an action has now, as menus write it; empty: none.
+    std::function<std::string(std::string_view id)> key_of = [](std::string_view) { return std::string(); };
+    /// "Follow the newest step again (End)".
+    [[nodiscard]] std::string with_key(const std::string& words, std::string_view id) const {
+        const std::string key = key_of(id);
+        return key.empty() ? words : words + " (" + key + ")";
+    }
 
     /// The step that panels show: selected, or the newest; 0 when there is none. Step 0, the prefill, has no record:
     /// where it is selected the first step stands for it.

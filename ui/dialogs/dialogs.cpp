@@ -20,7 +20,8 @@ Answer draw_window(ShellState& state, Dialog& dialog) {
     const float width = std::min(dialog.width() / 15.0F * em, view.WorkSize.x - em * 2);
     const ImVec2 centre(view.WorkPos.x + view.WorkSize.x * 0.5F, view.WorkPos.y + view.WorkSize.y * 0.14F);
     ImGui::SetNextWindowPos(centre, ImGuiCond_Appearing, ImVec2(0.5F, 0));
-    ImGui::SetNextWindowSizeConstraints(ImVec2(width, 0), ImVec2(width, view.WorkSize.y * 0.82F));
+    ImGui::SetNextWindowSizeConstraints(ImVec2(width, 0),
+                                        ImVec2(width, view.WorkSize.y * most_dialog_height));
     ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
     ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, em * 0.45F);
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(em, em * 0.8F));
@@ -58,6 +59,7 @@ Answer draw_window(ShellState& state, Dialog& dialog) {
 } // namespace
 
 void draw_dialog(ShellState& state) {
+    state.asking_for_key = false; // said anew in every frame
     if (!state.dialog) {
         state.layer_over_dialog = false;
         return;

@@ -30,6 +30,7 @@ make_save_runs_dialog(ShellState& state); ///< every run of the window, in one f
 [[nodiscard]] std::unique_ptr<Dialog> make_from_prompt_cache_dialog(ShellState& state);
 /// The question before a run is lost with the window.
 [[nodiscard]] std::unique_ptr<Dialog> make_unsaved_dialog();
+[[nodiscard]] std::unique_ptr<Dialog> make_settings_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_shortcuts_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_palette_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_tour_dialog(); ///< the chapters of the tour

@@ -109,7 +109,7 @@ private:
         std::vector<std::pair<char, std::string>> list;
         for (const Signal& signal : ctx.signals())
             if (signal.letter != 0) list.emplace_back(signal.letter, std::string(signal.label));
-        list.emplace_back('H', "by hand (R)");
+        list.emplace_back('H', "by hand");
         return list;
     }
     static void line(const UiContext& ctx, const std::string& word, const std::string& meaning,

@@ -92,7 +92,10 @@ void NotesPanel::draw(UiContext& ctx) {
 
 void NotesPanel::draw_toolbar(UiContext& ctx) {
     if (ImGui::Button("Note...")) ctx.run_action("note.edit");
-    ImGui::SetItemTooltip("Writes a note beside the shown step, or opens the one that stands there (M)");
+    ImGui::SetItemTooltip(
+        "%s",
+        ctx.with_key("Writes a note beside the shown step, or opens the one that stands there", "note.edit")
+            .c_str());
     ImGui::SameLine();
     const float em = ImGui::GetFontSize(), spacing = ImGui::GetStyle().ItemSpacing.x;
     const char* alone = "Shown run alone";

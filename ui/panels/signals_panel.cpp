@@ -188,7 +188,7 @@ void SignalsPanel::draw_toolbar(UiContext& ctx) {
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_ink);
         if (ImGui::Button(fmt::format("{}###end", end).c_str())) follow_newest(ctx.time, ctx.steps);
         ImGui::PopStyleColor();
-        ImGui::SetItemTooltip("Follow the newest step again (End)");
+        ImGui::SetItemTooltip("%s", ctx.with_key("Follow the newest step again", "view.follow").c_str());
         ImGui::SameLine();
     }
     if (ImGui::Button("Fit")) ctx.time.fit_request = true;

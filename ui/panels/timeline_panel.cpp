@@ -258,7 +258,8 @@ void TimelinePanel::draw_live_button(UiContext& ctx, ImVec2 at, float width, flo
     }
     ImGui::EndDisabled();
     ImGui::PopStyleColor();
-    ImGui::SetItemTooltip(live ? "Every panel shows the newest step" : "Show the newest step again (End)");
+    ImGui::SetItemTooltip("%s", live ? "Every panel shows the newest step"
+                                     : ctx.with_key("Show the newest step again", "view.follow").c_str());
     ctx.landmarks.set("timeline/live", {at.x, at.y, width, h});
 }
 

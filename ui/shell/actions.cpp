@@ -8,6 +8,7 @@
 #include "ui/scene/axes/time_view.h"
 #include "ui/shell/parts.h"
 #include "ui/state/dialog.h"
+#include "ui/state/keys.h"
 #include "ui/state/shell_state.h"
 
 #include <fmt/format.h>
@@ -336,7 +337,7 @@ std::string why_nothing_plotted(const ShellState& state, const UiContext& ctx) {
     if (panel == state.panel_open.end() || !panel->second)
         return "The panel Signals is closed: open it under View > Panels";
     if (plotted_signals(ctx.views.signals, ctx.signals()).empty()) return "No signal is chosen in Signals";
-    if (steps_in_sight(ctx.time, ctx.steps).count() < 1) return "Signals shows no step: press F for all";
+    if (steps_in_sight(ctx.time, ctx.steps).count() < 1) return "Signals shows no step: View > Fit the whole run";
     return {};
 }
 
@@ -450,6 +451,10 @@ std::vector<Action> file_actions(ShellState& state) {
                     "Writes what Signals shows now, the steps in sight of its signals, as one CSV file.", 0,
                     [&state](UiContext&) { state.dialog = make_plotted_dialog(state); },
                     [&state](const UiContext& ctx) { return why_nothing_plotted(state, ctx); }});
+    list.push_back({"app.settings", "File", "Settings...",
+                    "How the window looks, where things are kept and how much of them, and every key.",
+                    ImGuiMod_Ctrl | ImGuiKey_Comma,
+                    [&state](UiContext&) { state.dialog = make_settings_dialog(state); }});
     list.push_back({"app.quit", "File", "Quit",
                     "Ends the program; asks first about a run that is in no file.",
                     ImGuiMod_Ctrl | ImGuiKey_Q, [&state](UiContext&) { quit(state); }});
@@ -464,6 +469,9 @@ std::vector<Action> make_actions(ShellState& state) {
                        &edit_actions, &file_actions, &make_window_actions, &make_help_actions})
         for (Action& action : make(state))
             all.push_back(std::move(action));
+    for (Action& action : all)
+        action.usual_shortcut = action.shortcut;
+    apply_keys(all, state.settings.keys);
     return all;
 }
 

@@ -82,6 +82,10 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     state.ctx.open_file = [this](const std::filesystem::path& file) { open_file(m_impl->state, file); };
     m_impl->keeping.emplace(state);
     state.ctx.run_action = [this](std::string_view id) { m_impl->state.run(id); };
+    state.ctx.key_of = [this](std::string_view id) {
+        const Action* const action = m_impl->state.find_action(id);
+        return action == nullptr ? std::string() : shortcut_text(action->shortcut);
+    };
 
     std::vector<std::string> problems;
     state.ctx.fonts = load_fonts(host.assets(), problems);
@@ -196,7 +200,7 @@ void Shell::save_settings() {
 
 void Shell::Impl::handle_shortcuts() {
     const ImGuiIO& io = ImGui::GetIO();
-    if (io.WantTextInput) return;
+    if (io.WantTextInput || (state.dialog && state.asking_for_key)) return;
     // Esc ends a walk through the controls by keyboard. (Dear ImGui begins one there: it goes from a child window, which a
     // click on a token has focused, to its parent, and shows its cursor.)
     if (ImGui::IsKeyPressed(ImGuiKey_Escape, false)) ImGui::SetNavCursorVisible(false);

@@ -89,8 +89,7 @@ void draw_hint_card(ShellState& state) {
     // They are about a run of one's own: over an opened trace they wait until somebody asks for them.
     if (ctx.recording && !ctx.of_engine() && !recalled) return;
     const ImGuiIO& io = ImGui::GetIO();
-    const bool key = io.InputQueueCharacters.Size > 0;
-    bool pressed = key || io.MouseWheel != 0;
+    bool pressed = io.InputQueueCharacters.Size > 0 || io.MouseWheel != 0;
     for (int button = 0; button < 3; ++button)
         pressed |= ImGui::IsMouseClicked(button);
     for (int k = ImGuiKey_NamedKey_BEGIN; k < ImGuiKey_GamepadStart && !pressed; ++k)
@@ -128,12 +127,15 @@ void draw_hint_card(ShellState& state) {
     ImGui::Dummy(ImVec2(0, em * 0.15F));
     // The first run may be over before anybody has read this: then there is nothing left to refresh.
     const bool over = ctx.status->state == EngineState::finished;
+    const auto way = [&](const char* id) { return way_to(*state.find_action(id)); };
+    const std::string refresh = way("run.refresh_now");
     const std::pair<std::string, std::string> hints[] = {
         line_hint(ctx, over),
-        {over ? "Ctrl+R" : "Press R", over ? "to start again; R then refreshes the student's cache"
-                                           : "to refresh the student's cache now"},
+        {over ? way("run.restart") : "Press " + refresh,
+         over ? fmt::format("to start again; {} then refreshes the student's cache", refresh)
+              : "to refresh the student's cache now"},
         {"Click", "a token: every panel shows its step"},
-        {"Press F2", "for a tour: learn the window while you use it"},
+        {"Press " + way("help.tour"), "for a tour: learn the window while you use it"},
     };
     for (const auto& [what, then] : hints) {
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_ink);

@@ -34,6 +34,12 @@ std::string shortcut_text(ImGuiKeyChord chord) {
     switch (static_cast<ImGuiKey>(chord & ~ImGuiMod_Mask_)) {
     case ImGuiKey_Period:
         return text + ".";
+    case ImGuiKey_Comma:
+        return text + ",";
+    case ImGuiKey_LeftBracket:
+        return text + "[";
+    case ImGuiKey_RightBracket:
+        return text + "]";
     case ImGuiKey_Equal:
         return text + "=";
     case ImGuiKey_Minus:
@@ -45,6 +51,10 @@ std::string shortcut_text(ImGuiKeyChord chord) {
     default:
         return text + ImGui::GetKeyName(static_cast<ImGuiKey>(chord & ~ImGuiMod_Mask_));
     }
+}
+
+std::string way_to(const Action& action) {
+    return action.shortcut != 0 ? shortcut_text(action.shortcut) : action.menu + " > " + action.label;
 }
 
 } // namespace refreshlab::ui

@@ -20,6 +20,8 @@ struct Action {
     std::function<void(UiContext&)> run;
     std::function<std::string(const UiContext&)> why_not = {}; ///< why it cannot be done now; empty: it can
     std::function<bool(const UiContext&)> checked = {};        ///< for toggles
+    /// That of the table, where a person has chosen another (ui/state/keys.h).
+    ImGuiKeyChord usual_shortcut = 0;
 
     [[nodiscard]] std::string reason(const UiContext& ctx) const {
         return why_not ? why_not(ctx) : std::string();
@@ -41,5 +43,7 @@ template <class Condition>
 
 /// "Ctrl+Shift+E" for people.
 [[nodiscard]] std::string shortcut_text(ImGuiKeyChord chord);
+/// What a text asks somebody to press: its key, or where it stands in the menus, "Run > Refresh now".
+[[nodiscard]] std::string way_to(const Action& action);
 
 } // namespace refreshlab::ui

@@ -6,6 +6,8 @@ namespace refreshlab::ui {
 
 struct ShellState;
 
+inline constexpr float most_dialog_height = 0.82F; ///< of the window; beyond it a dialog scrolls
+
 /// One in-app dialog. It floats above the panels and blocks nothing: decoding, plots and keys go on. Esc, or another
 /// dialog, closes it; Esc closes what lies over it first, and loses nothing that was typed.
 class Dialog {

@@ -39,6 +39,7 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "autosave_megabytes", settings.autosave_megabytes);
         read(json, "tour", settings.tour);
         read(json, "folders", settings.folders);
+        read(json, "keys", settings.keys);
         settings.views = views_from_json(json);
         if (const auto more = json.find("more_panels"); more != json.end())
             for (const auto& [title, view] : more->items())
@@ -55,10 +56,15 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
     } catch (const Error& e) {
         problem = e.what();
     } catch (const nlohmann::json::exception&) {
-        problem = Error("reading settings", file_of(folder).string(),
-                        "a value has another type than expected", "the defaults are used")
-                      .what();
+        problem =
+            Error("reading settings", file_of(folder).string(), "a value has another type than expected")
+                .what();
     }
+    // The next settings take its place: what a person has written in it is not lost.
+    const std::filesystem::path bad = file_of(folder).string() + ".bad";
+    std::filesystem::rename(file_of(folder), bad, error);
+    problem += "; the defaults are used";
+    if (!error) problem += ", and the file is kept as " + bad.filename().string();
     return {};
 }
 
@@ -75,6 +81,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"autosave_megabytes", settings.autosave_megabytes},
                            {"tour", settings.tour},
                            {"folders", settings.folders},
+                           {"keys", settings.keys},
                            {"recent_pairs", settings.recent_pairs}};
     add_views(json, settings.views);
     for (const auto& [title, views] : settings.more_panels)

@@ -26,13 +26,15 @@ struct Settings {
     std::map<std::string, std::string, std::less<>> folders;
     /// Teacher and student of the last started runs, the newest first.
     std::vector<std::pair<std::string, std::string>> recent_pairs;
+    /// Keys that a person has given actions: ChosenKeys of ui/state/keys.h.
+    std::map<std::string, std::string, std::less<>> keys;
     Views views;
     std::map<std::string, Views, std::less<>>
         more_panels; ///< further panels of a kind, by title: "Signals 2"
 };
 
-/// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so
-/// in `problem` (one line), because settings must never keep the window from opening. Out-of-range values are brought
+/// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well, is kept beside as
+/// settings.json.bad, and `problem` says so (one line), because settings must never keep the window from opening. Out-of-range values are brought
 /// into range.
 [[nodiscard]] Settings load_settings(const std::filesystem::path& folder, std::string& problem);
 /// Makes the folder if needed. Throws Error.

@@ -104,7 +104,8 @@ struct ShellState {
     std::optional<RefreshPolicy> put_aside;
     std::optional<UnfinishedRun> unfinished_run; ///< of "New run...", left with Esc
     OwnSignalDraft own_signal;                   ///< as it was typed last
-    bool refusals_in_dialog = false;             ///< the dialog shows what the engine refuses: no toast
+    bool asking_for_key = false;     ///< the dialog waits for a new key: keys are no shortcuts meanwhile
+    bool refusals_in_dialog = false; ///< the dialog shows what the engine refuses: no toast
     std::vector<Job> jobs;
 
     // In a demonstration one key replaces a run, often many times, so the window does not ask. The replaced run stays in

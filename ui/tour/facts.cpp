@@ -246,6 +246,12 @@ constexpr Family families[] = {
      [](const ShellState& s, std::string_view name) {
          return number(is_fetched(*find_published_model(name), models_folder(s.ctx.host.assets())) ? 1 : 0);
      }},
+    {"key:", "Key of an action, and behind a comma that of the first start: \"key:run.refresh_now, R\".",
+     [](std::string_view words) { return words.find(", ") != std::string_view::npos; },
+     [](const ShellState& s, std::string_view words) -> std::optional<FactValue> {
+         const Action* const action = s.find_action(words.substr(0, words.find(", ")));
+         return action == nullptr ? std::nullopt : std::optional<FactValue>(way_to(*action));
+     }},
     {"done:", "How often an action was carried out: \"done:run.refresh_now\".",
      [](std::string_view) { return true; },
      [](const ShellState& s, std::string_view id) {

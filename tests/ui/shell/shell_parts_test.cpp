@@ -117,6 +117,8 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.layout_locked = true;
     settings.hints_seen = true;
     settings.steps_at_once = 7;
+    settings.autosave_megabytes = 300;
+    settings.keys = {{"run.refresh_now", "Ctrl+J"}, {"run.step", ""}};
     settings.views = test::changed_views();
     SignalPlots& signals = settings.views.signals;
     signals = parse_plots("entropy_bits+kept_positions", "a test");
@@ -138,6 +140,8 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.layout_locked);
     CHECK(back.hints_seen);
     CHECK(back.steps_at_once == 7);
+    CHECK(back.autosave_megabytes == 300);
+    CHECK(back.keys == settings.keys);
     CHECK(shown_signals(back.views.signals) == std::vector<std::string>{"entropy_bits", "kept_positions"});
     CHECK(changed_axes(back.views.signals) == changed_axes(signals));
     CHECK(changed_layers(back.views.signals) == changed_layers(signals));
@@ -179,6 +183,11 @@ TEST_CASE("damaged settings give the defaults and one line that names the file",
     CHECK(settings.theme == "dark");
     CHECK_THAT(problem, ContainsSubstring("settings.json"));
     CHECK(problem.find('\n') == std::string::npos);
+    CHECK_THAT(problem, ContainsSubstring("kept as settings.json.bad"));
+    CHECK(read_file(folder.path / "settings.json.bad") == text);
+    problem.clear();
+    CHECK(load_settings(folder.path, problem).layout == "Explore"); // once
+    CHECK(problem.empty());
 }
 
 TEST_CASE("absent settings are no problem, and absurd ones are brought into range", "[ui]") {

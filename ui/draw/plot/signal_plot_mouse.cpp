@@ -117,7 +117,7 @@ void SignalPlot::draw_axis_menu(UiContext& ctx) {
 void SignalPlot::draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& lines) {
     if (!ImGui::BeginPopup("##plot menu")) return;
     ImGui::TextDisabled("%s", with_unit(info().label, info().unit).c_str());
-    if (ImGui::MenuItem("Fit the whole run", "F")) {
+    if (ImGui::MenuItem("Fit the whole run", ctx.key_of("view.fit").c_str())) {
         ctx.time.fit_request = true;
         m_auto_y = true;
     }

@@ -118,7 +118,9 @@ void CacheSection::draw_full_step(UiContext& ctx, const RunConfig& now) {
     if (ImGui::Button("Full step now")) ctx.run_action("run.full_step_now");
     ImGui::EndDisabled();
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
-        ImGui::SetTooltip("%s", run ? "At the next step every layer reads all that it holds (K)"
+        ImGui::SetTooltip("%s", run ? ctx.with_key("At the next step every layer reads all that it holds",
+                                                   "run.full_step_now")
+                                          .c_str()
                                     : "Nothing is running");
     set_box(ctx, "cache policy/full step");
 }

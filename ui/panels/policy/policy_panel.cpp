@@ -78,7 +78,7 @@ void PolicyPanel::draw(UiContext& ctx) {
     m_find.draw(ctx, policy);
     if (!policy.at.empty()) muted_text(ctx, schedule_words(policy).c_str());
     if (policy.triggers.empty() && policy.at.empty())
-        muted_text(ctx, "No trigger: no refresh happens by itself. Refresh now (R) still works");
+        muted_text(ctx, "No trigger: no refresh happens by itself. Refresh now still works");
     draw_add(ctx, policy);
     draw_combine(ctx, policy);
     draw_action(ctx, policy);

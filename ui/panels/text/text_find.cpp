@@ -99,7 +99,7 @@ void TextPanel::draw_token_menu(UiContext& ctx) {
     if (ImGui::MenuItem("Copy prompt")) copy(recording.info().config.prompt);
     ImGui::Separator();
     note_item(ctx, m_menu_token - 1);
-    if (ImGui::MenuItem("Find in the text...", "Ctrl+F")) ctx.find_in_text = true;
+    if (ImGui::MenuItem("Find in the text...", ctx.key_of("text.find").c_str())) ctx.find_in_text = true;
     if (m_menu_token > 1 && m_menu_token - 1 <= ctx.steps && ctx.run_action &&
         ImGui::MenuItem(fmt::format("Rewind to step {}", format_thousands(m_menu_token - 1)).c_str())) {
         ctx.select_step(m_menu_token - 1);

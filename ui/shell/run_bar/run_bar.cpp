@@ -85,20 +85,21 @@ void RunBar::add_controls() {
         ImGui::SetNextItemWidth(entry);
         int& steps = m_state.settings.steps_at_once;
         if (ImGui::InputInt("##steps at once", &steps, 0, 0)) steps = std::clamp(steps, 1, 100000);
-        ImGui::SetItemTooltip("Steps to make at once (Shift+.)");
+        ImGui::SetItemTooltip("Steps to make at once");
     });
     add_pace();
     if (m_state.refreshes_when_asked && m_ctx.recording &&
         m_ctx.recording->refreshes().size() > *m_state.refreshes_when_asked)
         m_state.refreshes_when_asked.reset();
     const ButtonLook refresh{Icon::refresh, true, m_state.refreshes_when_asked.has_value()};
-    const float key = roomy() ? m_em * 0.5F + ImGui::CalcTextSize("R").x : 0;
-    add(3, apart, button_width("Refresh now", refresh) + key, false, [this, refresh, key] {
+    const std::string key = roomy() ? m_ctx.key_of("run.refresh_now") : std::string();
+    const float beside = key.empty() ? 0 : m_em * 0.5F + ImGui::CalcTextSize(key.c_str()).x;
+    add(3, apart, button_width("Refresh now", refresh) + beside, false, [this, refresh, key] {
         action_button(m_state, "run.refresh_now", "Refresh now", refresh);
-        if (key <= 0) return;
+        if (key.empty()) return;
         ImGui::SameLine(0, m_em * 0.5F);
         ImGui::AlignTextToFramePadding();
-        ImGui::TextDisabled("R");
+        ImGui::TextDisabled("%s", key.c_str());
     });
     const bool selected = m_ctx.selection.step.has_value() && m_ctx.steps > 0;
     add_action(6, apart, "run.rewind",

@@ -1,0 +1,103 @@
+// The settings page, and keys that a person has chosen.
+#include "engine/record/recording/recording.h"
+#include "tests/gui/robot.h"
+
+namespace refreshlab::gui {
+
+namespace {
+
+void keys_are_changed(Robot& r) {
+    r.start(r.config(), 5);
+    r.act("app.settings");
+    GUI_CHECK(r.dialog_open("Settings"));
+    r.te->ItemClick("//Settings/parts/Keys");
+    r.te->ItemInputValue("//Settings/parts/Keys/##find", "Refresh now");
+    r.frames(3);
+    const auto ask = [&](const char* id) {
+        r.click(r.box(std::string("settings/key/") + id));
+        r.frames(2);
+        GUI_CHECK(r.shows("press a key..."));
+    };
+    // Esc leaves the key, and the dialog open.
+    ask("run.refresh_now");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    GUI_CHECK(r.dialog_open("Settings") && r.action("run.refresh_now").shortcut == ImGuiKey_R);
+    // The key that is pressed, which does nothing else meanwhile.
+    ask("run.refresh_now");
+    r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_J);
+    r.frames(2);
+    GUI_CHECK(r.action("run.refresh_now").shortcut == (ImGuiMod_Ctrl | ImGuiKey_J));
+    // One that is somebody's is asked about, and does not do what it does otherwise.
+    ask("run.refresh_now");
+    r.te->KeyPress(ImGuiKey_Space);
+    r.frames(2);
+    GUI_CHECK(r.shows("Space is the key of \"" + r.action("run.play_pause").label + "\""));
+    GUI_CHECK(r.status()->state == EngineState::paused && r.recording()->steps() == 5);
+    r.te->ItemClick("//Settings/parts/Keys/Another key");
+    r.te->KeyPress(ImGuiKey_K);
+    r.frames(2);
+    GUI_CHECK(r.shows("K is the key of \"Full step now\""));
+    GUI_CHECK(r.action("run.full_step_now").shortcut == ImGuiKey_K);
+    r.te->ItemClick("//Settings/parts/Keys/Take it");
+    r.frames(2);
+    GUI_CHECK(r.action("run.refresh_now").shortcut == ImGuiKey_K &&
+              r.action("run.full_step_now").shortcut == 0);
+    r.close_dialog("Settings");
+    // It works, and is what the window says.
+    const auto refreshes = r.recording()->refreshes().size();
+    r.te->KeyPress(ImGuiKey_K);
+    r.step(2);
+    GUI_CHECK(r.recording()->refreshes().size() > refreshes);
+    r.act("help.shortcuts");
+    r.frames(2);
+    GUI_CHECK(ui::check_actions(r.window().shell().actions()).empty());
+    r.close_dialog("Shortcuts and gestures");
+    // The key of the table, which is somebody's meanwhile; then all of them.
+    r.act("app.settings");
+    r.te->ItemClick("//Settings/parts/Keys");
+    r.te->ItemInputValue("//Settings/parts/Keys/##find", "now");
+    r.frames(3);
+    ask("run.full_step_now");
+    r.te->KeyPress(ImGuiKey_R);
+    r.frames(2);
+    GUI_CHECK(r.action("run.full_step_now").shortcut == ImGuiKey_R);
+    r.click(r.box("settings/reset/run.refresh_now"));
+    r.frames(2);
+    GUI_CHECK(r.shows("R is the key of \"Full step now\""));
+    r.te->ItemClick("//Settings/parts/Keys/Another key");
+    GUI_CHECK(r.shows("press a key..."));
+    r.te->KeyPress(ImGuiKey_Delete);
+    r.frames(2);
+    GUI_CHECK(r.action("run.refresh_now").shortcut == 0);
+    r.te->ItemClick("//Settings/parts/Keys/Reset all");
+    r.frames(2);
+    GUI_CHECK(r.action("run.refresh_now").shortcut == ImGuiKey_R);
+    GUI_CHECK(r.action("run.full_step_now").shortcut == ImGuiKey_K);
+}
+
+void the_other_pages(Robot& r) {
+    r.start(r.config(), 5);
+    r.act("app.settings");
+    r.te->ItemClick("//Settings/parts/Look");
+    r.te->ItemClick("//Settings/parts/Look/light");
+    r.frames(3);
+    GUI_CHECK(!r.ctx().theme.dark);
+    r.te->ItemClick("//Settings/parts/Look/dark");
+    r.te->ItemClick("//Settings/parts/Keeping");
+    r.frames(3);
+    GUI_CHECK(r.shows("Autosave, at most") && r.shows(r.ctx().host.state_folder().string()));
+    r.close_dialog("Settings");
+}
+
+} // namespace
+
+std::vector<Case> settings_cases() {
+    return {
+        {"window", "WN10 keys are changed by pressing them, conflicts are named, and the table's come back",
+         keys_are_changed},
+        {"window", "WN10 settings say where things are kept, how much, and how the window looks", the_other_pages},
+    };
+}
+
+} // namespace refreshlab::gui
