@@ -38,7 +38,7 @@ make_save_runs_dialog(ShellState& state); ///< every run of the window, in one f
 [[nodiscard]] std::unique_ptr<Dialog>
 make_note_dialog(ShellState& state); ///< beside the shown step; a recording is shown
 [[nodiscard]] std::unique_ptr<Dialog>
-make_own_signal_dialog(ShellState& state); ///< a run in mode overfill is there
+make_own_signal_dialog(ShellState& state); ///< a run in mode overfill is there, or a recorded one is shown
 [[nodiscard]] std::unique_ptr<Dialog> make_about_dialog();
 
 /// Draws state.dialog, if any.

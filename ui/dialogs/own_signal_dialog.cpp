@@ -1,4 +1,5 @@
 #include "engine/base/error.h"
+#include "engine/record/runs/own_values.h"
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
 #include "ui/base/latest_answer.h"
@@ -13,8 +14,11 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -40,7 +44,8 @@ Told values_of(const Asked& asked) {
     return {values_on(*asked.recording, asked.steps, asked.signal, asked.draft), asked.draft};
 }
 
-/// Arithmetic over signals, what it would have been on the shown run, and a run that records and refreshes by it.
+/// Arithmetic over signals, what it would have been on the shown run, a run that records and refreshes by it, or one that was recorded
+/// and has it from now on.
 class OwnSignalDialog final : public Dialog {
 public:
     explicit OwnSignalDialog(const ShellState& state)
@@ -163,18 +168,34 @@ private:
     bool draw_buttons(ShellState& state) {
         const float em = ImGui::GetFontSize(), width = em * 7, gap = ImGui::GetStyle().ItemSpacing.x;
         ImGui::Dummy(ImVec2(0, em * 0.2F));
-        ImGui::SetCursorPosX(content_right() - 2 * width - gap);
+        const float to_shown = em * 10;
+        ImGui::SetCursorPosX(content_right() - 2 * width - to_shown - 2 * gap);
         if (ImGui::Button("Cancel", ImVec2(width, 0))) {
             put_aside(state);
             return false;
         }
         ImGui::SameLine();
-        ImGui::BeginDisabled(!m_policy.has_value());
+        const bool recorded = state.runs.away() != nullptr;
+        ImGui::BeginDisabled(!recorded || !m_signal);
+        const bool add = ImGui::Button("Add to the shown run", ImVec2(to_shown, 0));
+        ImGui::EndDisabled();
+        if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
+            ImGui::SetTooltip("%s", recorded
+                                        ? "Worked out from what was recorded, and plotted; saved with the run"
+                                        : "The shown run is the live one: \"Run with it\" begins another");
+        if (add) {
+            add_to_shown(state);
+            return false;
+        }
+        ImGui::SameLine();
+        const EngineStatus& status = *state.ctx.status;
+        ImGui::BeginDisabled(!m_policy || status.applied.prompt.empty() ||
+                             status.applied.mode != Mode::overfill);
         const bool go = accent_button(state.ctx, "Run with it", width);
         ImGui::EndDisabled();
         ImGui::SetItemTooltip(
             "The same prompt and seed from the beginning; the present run stays, ticked in Runs");
-        if (!go || !m_policy) return true;
+        if (!go) return true;
         RunConfig run = state.ctx.drafts.next_run();
         run.policy = *m_policy;
         state.own_signal = m_draft;
@@ -182,6 +203,21 @@ private:
             if (signal.expression) state.ctx.views.signals.choose(signal.name).shown = true;
         state.run_beside(run);
         return false;
+    }
+
+    /// A job: many steps times many that are looked back at take a while.
+    void add_to_shown(ShellState& state) {
+        const RunKey key = *state.runs.looked_at();
+        state.own_signal = m_draft;
+        state.start_job("Working out " + m_draft.name,
+                        [key, run = state.runs.recording(key), signal = *m_signal,
+                         &state](const std::atomic<bool>&) -> std::function<void()> {
+                            return [key, name = signal.name, &state,
+                                    with = with_own_signals(run, std::span(&signal, 1))] {
+                                state.runs.put_recording(key, with);
+                                state.ctx.views.signals.choose(name).shown = true;
+                            };
+                        });
     }
 
     OwnSignalDraft m_draft;

@@ -156,6 +156,9 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
         }
         ImGui::PopID();
     }
+    ImGui::Separator();
+    if (ImGui::MenuItem("Signal of your own...")) ctx.run_action("policy.own_signal");
+    ImGui::SetItemTooltip("Arithmetic over these signals, of a new run or of a recorded one that is shown");
     ImGui::EndPopup();
 }
 

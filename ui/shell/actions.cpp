@@ -240,9 +240,12 @@ std::vector<Action> course_actions(ShellState& state) {
          [](const UiContext& ctx) { return why_no_refreshes(ctx, refreshes(ctx.drafts.policy())); }});
     list.push_back(
         {"policy.own_signal", "Run", "Signal of your own...",
-         "Makes a new signal by arithmetic on others: runs record and plot it, and triggers can use it.", 0,
-         [&state](UiContext&) { state.dialog = make_own_signal_dialog(state); },
-         [](const UiContext& ctx) { return why_no_refreshes(ctx, true); }});
+         "Makes a new signal by arithmetic on others: runs record and plot it, and triggers can use it. A recorded "
+         "run that is shown can have it too.",
+         0, [&state](UiContext&) { state.dialog = make_own_signal_dialog(state); },
+         [&state](const UiContext& ctx) {
+             return state.runs.away() && ctx.steps > 0 ? "" : why_no_refreshes(ctx, true);
+         }});
     list.push_back(
         {"run.stop", "Run", "Stop", "Ends the run, or the loading of a model; what is recorded stays.",
          ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },
@@ -337,7 +340,8 @@ std::string why_nothing_plotted(const ShellState& state, const UiContext& ctx) {
     if (panel == state.panel_open.end() || !panel->second)
         return "The panel Signals is closed: open it under View > Panels";
     if (plotted_signals(ctx.views.signals, ctx.signals()).empty()) return "No signal is chosen in Signals";
-    if (steps_in_sight(ctx.time, ctx.steps).count() < 1) return "Signals shows no step: View > Fit the whole run";
+    if (steps_in_sight(ctx.time, ctx.steps).count() < 1)
+        return "Signals shows no step: View > Fit the whole run";
     return {};
 }
 

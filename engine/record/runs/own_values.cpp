@@ -67,8 +67,8 @@ std::vector<float> values_on(const Recording& run, const OwnSignal& signal) {
 
 } // namespace
 
-std::shared_ptr<Recording> with_own_signals(const std::shared_ptr<Recording>& run,
-                                            std::span<const OwnSignal> signals) {
+std::shared_ptr<const Recording> with_own_signals(const std::shared_ptr<const Recording>& run,
+                                                  std::span<const OwnSignal> signals) {
     std::vector<const OwnSignal*> wanted;
     std::vector<PublishedSignal> added;
     for (const OwnSignal& signal : signals) {

@@ -13,7 +13,7 @@ namespace refreshlab {
 /// Throws Error{bad_input} in one line: a signal has no value at any step because the run did not measure what it reads (named), a name that
 /// the run gave to another signal, more than there is room for.
 /// Cost: steps x (reach + 1) reads; what both runs hold is shared.
-[[nodiscard]] std::shared_ptr<Recording> with_own_signals(const std::shared_ptr<Recording>& run,
-                                                          std::span<const OwnSignal> signals);
+[[nodiscard]] std::shared_ptr<const Recording> with_own_signals(const std::shared_ptr<const Recording>& run,
+                                                                std::span<const OwnSignal> signals);
 
 } // namespace refreshlab

@@ -184,12 +184,66 @@ void signal_of_ones_own(Robot& r) {
     r.frames(3);
 }
 
+/// A recorded run has it from now on, from what it recorded; the live one is left alone.
+void signal_of_a_recorded_run(Robot& r) {
+    r.start(r.config(), 40);
+    const auto recorded = r.recording();
+    r.start(r.config(), 10);
+    const auto live = r.recording();
+    const auto info = [&] { return r.te->ItemInfo("//Signal of your own/Add to the shown run").ItemFlags; };
+    r.act("policy.own_signal");
+    r.frames(3);
+    GUI_CHECK((info() & ImGuiItemFlags_Disabled) != 0);
+    r.close_dialog("Signal of your own");
+    r.ctx().runs.look_at(r.ctx().runs.tree().find_id(recorded->info().id)->key);
+    r.frames(3);
+    r.ctx().select_step(12);
+    r.frames(2);
+    GUI_CHECK(r.ctx().recording == recorded);
+
+    const auto add = [&](const char* name, const char* expression) {
+        r.te->ItemClick("//Signals/Choose signals");
+        r.frames(2);
+        r.te->ItemClick("//$FOCUSED/Signal of your own...");
+        r.frames(3);
+        GUI_CHECK(r.dialog_open("Signal of your own"));
+        r.te->ItemInputValue("//Signal of your own/##name", name);
+        r.te->ItemInputValue("//Signal of your own/##expression", expression);
+        r.frames(3);
+        GUI_CHECK((info() & ImGuiItemFlags_Disabled) == 0);
+        r.te->ItemClick("//Signal of your own/Add to the shown run");
+        r.frames(2);
+        GUI_CHECK(!r.dialog_open("Signal of your own"));
+    };
+    add("doubled", "2 * entropy_bits");
+    GUI_CHECK(r.until([&] { return r.ctx().recording->signal_id("doubled").has_value(); }));
+    r.frames(3);
+    const auto with = r.ctx().recording;
+    const size_t doubled = *with->signal_id("doubled"), entropy = *with->signal_id("entropy_bits");
+    for (int64_t t = 1; t <= 40; ++t)
+        GUI_CHECK(with->signal(t, doubled) == 2 * recorded->signal(t, entropy));
+    GUI_CHECK(with->info().id == recorded->info().id && r.ctx().selection.step == 12);
+    GUI_CHECK(
+        r.until([&] { return r.find("signals/plot/doubled") || r.find("signals/folded/doubled"); }, 60));
+    // What the run did not measure is named, and nothing changes.
+    add("unknown", "2 * mc_variance");
+    GUI_CHECK(r.until([&] { return r.count_log_lines("did not measure mc_variance") == 1; }));
+    GUI_CHECK(r.ctx().recording == with);
+    // The live run goes on as it is.
+    r.act("file.close_trace");
+    r.frames(3);
+    GUI_CHECK(r.ctx().recording == live && !live->signal_id("doubled"));
+    r.ctx().views.signals = ui::first_signal_plots();
+    r.frames(3);
+}
+
 } // namespace
 
 std::vector<Case> policy_cases() {
     return {
         {"policy", "PO9 a signal of one's own is written, judged on the shown run, and refreshes",
          signal_of_ones_own},
+        {"policy", "PO9 a signal of one's own is given to a recorded run", signal_of_a_recorded_run},
         {"policy", "PO6 a threshold is found from recorded values, taken over and undone",
          a_threshold_is_found},
         {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},

@@ -96,7 +96,8 @@ std::vector<Case> settings_cases() {
     return {
         {"window", "WN10 keys are changed by pressing them, conflicts are named, and the table's come back",
          keys_are_changed},
-        {"window", "WN10 settings say where things are kept, how much, and how the window looks", the_other_pages},
+        {"window", "WN10 settings say where things are kept, how much, and how the window looks",
+         the_other_pages},
     };
 }
 

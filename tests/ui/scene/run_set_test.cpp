@@ -99,6 +99,17 @@ TEST_CASE("the engine's runs stay in the set, each once", "[runs]") {
     CHECK_FALSE(set.take_flip());
     CHECK(set.away() == on);
     CHECK(set.other() == b);
+    // With a signal more it is the same run, seen as before; the live run's recording is the engine's.
+    const auto more = on->with_signals({});
+    REQUIRE(more != on);
+    set.put_recording(a, more);
+    CHECK(set.away() == more);
+    CHECK(set.take_flip());
+    CHECK(set.tree().find(a)->steps == on->steps());
+    set.put_recording(b, more);
+    CHECK(set.recording(b) == branch);
+    set.put_recording(a, on);
+    CHECK(set.take_flip());
     // Another run starts: what is looked at stays.
     auto next = run_of("next", 3);
     set.update(next);

@@ -167,6 +167,14 @@ void RunSet::add_file(const std::shared_ptr<const Recording>& run, const std::st
     refresh_nodes();
 }
 
+void RunSet::put_recording(RunKey key, std::shared_ptr<const Recording> recording) {
+    const auto run = m_runs.find(key);
+    if (run == m_runs.end() || key == m_live) return;
+    run->second.recording = std::move(recording);
+    if (key == m_looked) m_flipped = true;
+    refresh_nodes();
+}
+
 bool RunSet::remove(RunKey key) {
     if (key == m_live || !m_runs.contains(key)) return false;
     if (key == m_looked) look_live();

@@ -48,6 +48,9 @@ public:
                   std::span<const RunLabel> labels = {});
     /// The same of one that was loaded elsewhere.
     void add_file(const std::shared_ptr<const Recording>& run, const std::string& name);
+    /// Another recording of a run, with signals more, in the place of the one that stands there; step and view stay. Nothing happens to
+    /// the live run, whose recording is the engine's, nor where the run is gone.
+    void put_recording(RunKey key, std::shared_ptr<const Recording> recording);
     /// The live run cannot be removed: false then, and nothing happens.
     bool remove(RunKey key);
     /// What is expected of a run that is being started: it stands beside that run's numbers from its beginning on. Another run that
