@@ -87,9 +87,13 @@ json everything() {
                                   {"layered", signal.layered}});
     }
     for (const CacheMethod& method : cache_methods()) {
-        json entry = {{"name", method.name},        {"label", method.label},
-                      {"summary", method.summary},  {"cost", method.cost},
-                      {"source", method.source},    {"given_text", method.given_text},
+        json entry = {{"name", method.name},
+                      {"label", method.label},
+                      {"family", method.family},
+                      {"summary", method.summary},
+                      {"cost", method.cost},
+                      {"source", method.source},
+                      {"given_text", method.given_text},
                       {"parameters", json::array()}};
         for (const CacheParameter& parameter : method.parameters)
             entry["parameters"].push_back(parameter_json(parameter));
@@ -116,7 +120,10 @@ void list_policies() {
     }
     print(
         "\nCache policies (--student-cache NAME, --teacher-cache NAME; docs/reference/cache-policies.md)\n");
+    std::string_view family;
     for (const CacheMethod& method : cache_methods()) {
+        if (method.family != family) print(" {}\n", method.family);
+        family = method.family;
         print("  {:<16} {} {}: {}.\n", method.name, method.summary, method.source, method.cost);
         for (const CacheParameter& parameter : method.parameters) {
             const json value = value_of(parameter, parameter.fallback);

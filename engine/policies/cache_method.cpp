@@ -22,8 +22,8 @@ int64_t CacheValues::whole(std::string_view key) const {
 std::span<const CacheMethod> cache_methods() {
     static const std::vector<CacheMethod> all = [] {
         std::vector<CacheMethod> list;
-        for (const auto make : cache_method_list::all)
-            list.push_back(make());
+        for (const auto& [family, make] : cache_method_list::all)
+            list.emplace_back(make()).family = family;
         return list;
     }();
     return all;

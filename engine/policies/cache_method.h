@@ -47,6 +47,7 @@ struct CacheMethod {
     std::string_view summary; ///< one sentence: what stays, what is read
     std::string_view cost;    ///< one phrase: what it stores and reads
     std::string_view source;  ///< paper
+    std::string_view family;  ///< of methods that stand together in a list: "Merge"; set by the registry
     std::vector<CacheParameter> parameters;
     bool prompt_only = false; ///< thins the prompt's entries alone: all that is generated stays
     bool given_text = false;  ///< works on a given text alone: it has to know what comes

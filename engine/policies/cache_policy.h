@@ -58,6 +58,11 @@ struct PolicyNeeds {
     /// What before_attention() chooses may be evicted: it is computed again from its token (interface Backing). Then what is evicted
     /// is a prefix of the sequence, the same in all layers and KV heads                                       (asserted)
     bool recomputes = false;
+    /// [layers]: the layer that holds what a layer reads and does not hold itself, at the same positions: itself or a lower one, which holds
+    /// every entry (interface Backing). Empty: each reads its own                                             (asserted)
+    std::vector<int64_t> reads_layer = {};
+    /// Attention reads entries that are not held; then it reads everything.
+    [[nodiscard]] bool borrows() const { return recomputes || !reads_layer.empty(); }
 };
 
 /// The prompt, as one layer read it: full attention (but for PolicyNeeds::prompt_band), every entry held.

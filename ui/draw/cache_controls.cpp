@@ -53,7 +53,10 @@ std::optional<CachePolicyConfig> CacheControls::draw_methods(UiContext& ctx, con
     ImGui::SetNextItemWidth(width);
     if (ImGui::BeginCombo(of.owner == CacheOwner::teacher ? "##teacher cache" : "##student cache",
                           shown.c_str(), ImGuiComboFlags_HeightLarge)) {
+        std::string_view family;
         for (const CacheMethod& method : cache_methods()) {
+            if (method.family != family) ImGui::SeparatorText(std::string(method.family).c_str());
+            family = method.family;
             const std::string label(method.label);
             if (ImGui::Selectable(label.c_str(), method.name == cache.policy))
                 change = chosen_cache(method.name, of.reach);

@@ -238,14 +238,14 @@ std::vector<Action> course_actions(ShellState& state) {
              state.run_beside(run);
          },
          [](const UiContext& ctx) { return why_no_refreshes(ctx, refreshes(ctx.drafts.policy())); }});
-    list.push_back(
-        {"policy.own_signal", "Run", "Signal of your own...",
-         "Makes a new signal by arithmetic on others: runs record and plot it, and triggers can use it. A recorded "
-         "run that is shown can have it too.",
-         0, [&state](UiContext&) { state.dialog = make_own_signal_dialog(state); },
-         [&state](const UiContext& ctx) {
-             return state.runs.away() && ctx.steps > 0 ? "" : why_no_refreshes(ctx, true);
-         }});
+    list.push_back({"policy.own_signal", "Run", "Signal of your own...",
+                    "Makes a new signal by arithmetic on others: runs record and plot it, and triggers can "
+                    "use it. A recorded "
+                    "run that is shown can have it too.",
+                    0, [&state](UiContext&) { state.dialog = make_own_signal_dialog(state); },
+                    [&state](const UiContext& ctx) {
+                        return state.runs.away() && ctx.steps > 0 ? "" : why_no_refreshes(ctx, true);
+                    }});
     list.push_back(
         {"run.stop", "Run", "Stop", "Ends the run, or the loading of a model; what is recorded stays.",
          ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },

@@ -34,34 +34,43 @@ CacheMethod mikv();
 CacheMethod turbo_quant();
 CacheMethod arkv();
 CacheMethod kv_direct();
+CacheMethod kv_routing();
 
-inline constexpr CacheMethod (*all[])() = {full,
-                                           sliding_window,
-                                           streaming_llm,
-                                           random,
-                                           oracle,
-                                           h2o,
-                                           tova,
-                                           snapkv,
-                                           pyramidkv,
-                                           adakv,
-                                           cake,
-                                           defensivekv,
-                                           layer_defensivekv,
-                                           dapq,
-                                           quest,
-                                           fasa,
-                                           mpcache,
-                                           lazy_eviction,
-                                           refreshkv,
-                                           cam,
-                                           d2o,
-                                           kv_merger,
-                                           think,
-                                           kivi,
-                                           mikv,
-                                           turbo_quant,
-                                           arkv,
-                                           kv_direct};
+/// A method and the family under which lists show it; those of a family follow each other.
+struct Listed {
+    std::string_view family;
+    CacheMethod (*make)();
+};
+inline constexpr Listed all[] = {
+    {"All entries", full},
+    {"Windows", sliding_window},
+    {"Windows", streaming_llm},
+    {"Yardsticks", random},
+    {"Yardsticks", oracle},
+    {"Evict while decoding", h2o},
+    {"Evict while decoding", tova},
+    {"Evict while decoding", lazy_eviction},
+    {"Select from the prompt", snapkv},
+    {"Select from the prompt", pyramidkv},
+    {"Select from the prompt", adakv},
+    {"Select from the prompt", cake},
+    {"Select from the prompt", defensivekv},
+    {"Select from the prompt", layer_defensivekv},
+    {"Select from the prompt", dapq},
+    {"Read a part", quest},
+    {"Read a part", fasa},
+    {"Read a part", mpcache},
+    {"Read a part", refreshkv},
+    {"Merge", cam},
+    {"Merge", d2o},
+    {"Merge", kv_merger},
+    {"Compress", think},
+    {"Compress", kivi},
+    {"Compress", mikv},
+    {"Compress", turbo_quant},
+    {"Compress", arkv},
+    {"Recompute and share", kv_direct},
+    {"Recompute and share", kv_routing},
+};
 
 } // namespace refreshlab::cache_method_list

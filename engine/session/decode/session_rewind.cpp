@@ -154,6 +154,10 @@ void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {
     if (model == nullptr || cache == nullptr)
         throw Error("reading attention", who, "is not part of this run");
     if (published->attention(position, of_teacher)) return; // what was kept at its own step stays
+    if (cache_policy && cache == &decoder_cache() && !cache_policy->needs().reads_layer.empty())
+        throw Error("reading attention", fmt::format("cache policy {}", decoder_policy().policy),
+                    "its layers read entries that they do not hold",
+                    "capture.attention keeps the rows of every step");
     drop_waiting();
     if (position < 0 || position >= cache->length()) {
         throw Error("reading attention", fmt::format("position {}", position),

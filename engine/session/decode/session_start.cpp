@@ -177,12 +177,10 @@ void DecodeSession::Impl::start_cache_policy() {
         std::clamp<int64_t>(std::min(limit() - 1, capacity - prompt_length()), 0, std::ssize(text.given));
     cache_policy->foresee(decoder().forward(), decoder_cache(), prompt(),
                           std::span(text.given).first(static_cast<size_t>(fed)));
-    if (cache_policy->needs().recomputes) {
-        backing = std::make_unique<RecomputedEntries>(
-            decoder(), decoder_cache(), overfill() ? &teacher->cache() : nullptr,
-            [this](int64_t position) { return token_at(position); });
-        cache_policy->set_backing(*backing);
-    }
+    backing = make_backing(cache_policy->needs(), decoder(), decoder_cache(),
+                           overfill() ? &teacher->cache() : nullptr,
+                           [this](int64_t position) { return token_at(position); });
+    if (backing) cache_policy->set_backing(*backing);
     prefill_scores.emplace(decoder().config().num_layers * decoder().config().num_kv_heads);
     cache_policy->set_scores(*prefill_scores);
     cache_policy->finish_prompt(decoder_cache());

@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace refreshlab {
 
 class KvCache;
 class LlamaModel;
+struct PolicyNeeds;
 
 /// Interface Backing of reference/cache-definitions.md: where entries come from that a policy reads and its cache does not hold. They
 /// stand in the cache while their layer reads them (KvCache::borrow).
@@ -59,5 +61,26 @@ private:
     std::function<int32_t(int64_t)> m_token_at;
     std::unique_ptr<KvCache> m_columns; ///< of what is gone; null: nothing was asked for in this step
 };
+
+/// Entries of a lower layer at the same positions, in place of a layer's own (PolicyNeeds::reads_layer).
+class LowerLayerEntries final : public Backing {
+public:
+    /// \param cache        outlives this
+    /// \param reads_layer  [layers]
+    LowerLayerEntries(const KvCache& cache, std::vector<int64_t> reads_layer);
+    void begin_step() override {}
+    [[nodiscard]] at::Tensor fetch(int64_t layer, int64_t kv_head,
+                                   std::span<const int64_t> positions) override;
+    [[nodiscard]] int64_t bytes() const override { return 0; }
+
+private:
+    const KvCache& m_cache;
+    std::vector<int64_t> m_reads_layer;
+};
+
+/// Where a policy's entries come from that its cache does not hold; null: it needs none. The arguments are those of RecomputedEntries.
+[[nodiscard]] std::unique_ptr<Backing> make_backing(const PolicyNeeds& needs, const LlamaModel& model,
+                                                    const KvCache& cache, const KvCache* teacher,
+                                                    std::function<int32_t(int64_t position)> token_at);
 
 } // namespace refreshlab

@@ -193,7 +193,7 @@ void PolicyRunner::begin_step(int64_t step) {
 }
 
 void PolicyRunner::tell_read() {
-    if (m_needs.recomputes) return;
+    if (m_needs.borrows()) return;
     for (int64_t layer = 0; layer < m_context.layers; ++layer) {
         const auto& chosen = m_chosen[static_cast<size_t>(layer)];
         const auto of_head = [&](int64_t head) -> std::vector<int64_t>& {
@@ -283,7 +283,7 @@ LayerTaps PolicyRunner::taps(int64_t layer) const {
 StepUse PolicyRunner::step_use() const {
     const bool looks = m_needs.query || m_needs.rotated_query || m_needs.raw_queries;
     // What is decoded for attention, or borrowed while a layer reads, is brought layer by layer.
-    if (m_prompt != nullptr || looks || m_needs.encodes || m_needs.recomputes) return {};
+    if (m_prompt != nullptr || looks || m_needs.encodes || m_needs.borrows()) return {};
     return {StepUse::Choice::ahead, true};
 }
 

@@ -67,7 +67,7 @@ private:
 
     /// \param runner  null: everything is read
     CacheReading read_end(PolicyRunner* runner, std::vector<at::Tensor>* rows) const {
-        RL_ASSERT(runner == nullptr || !runner->needs().recomputes);
+        RL_ASSERT(runner == nullptr || !runner->needs().borrows());
         const auto cache = m_model.make_cache(std::ssize(m_tokens),
                                               runner != nullptr ? runner->layout() : CacheLayout::dense);
         cache->adopt_prefix(*m_cache, m_prompt);

@@ -32,7 +32,7 @@ struct CacheReading {
 /// wants its column sums); the last token is not fed. Policy oracle is first shown what the end attends to in a pass of its own, with
 /// everything held.
 /// \param prompt    tokens of the prompt, 1 .. tokens.size() - 2                                      (asserted)
-/// \param policies  checked; full is allowed, kv_direct is not                                        (asserted)
+/// \param policies  checked; full is allowed, one that borrows (PolicyNeeds) is not                     (asserted)
 /// Threads  one; under the ExecutionScope of the caller. Memory: (tokens - prompt) * vocab fp32, and two caches.
 [[nodiscard]] std::vector<CacheReading> read_under_policies(const LlamaModel& model,
                                                             std::span<const int32_t> tokens, int64_t prompt,

@@ -112,13 +112,10 @@ private:
         cache->adopt_prefix(*m_cache, m_entries);
         runner.foresee(m_model.forward(), *m_cache, std::span(m_tokens).first(static_cast<size_t>(m_entries)),
                        std::span(m_tokens).last(static_cast<size_t>(steps() - 1)));
-        std::unique_ptr<Backing> backing;
-        if (runner.needs().recomputes) {
-            backing = std::make_unique<RecomputedEntries>(m_model, *cache, nullptr, [this](int64_t position) {
-                return m_tokens[static_cast<size_t>(position)];
-            });
-            runner.set_backing(*backing);
-        }
+        const std::unique_ptr<Backing> backing =
+            make_backing(runner.needs(), m_model, *cache, nullptr,
+                         [this](int64_t position) { return m_tokens[static_cast<size_t>(position)]; });
+        if (backing) runner.set_backing(*backing);
         runner.finish_prompt(*cache);
         Times times, full;
         const auto start = Clock::now();

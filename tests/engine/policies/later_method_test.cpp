@@ -131,6 +131,35 @@ TEST_CASE("KV-Direct holds the newest and reads everything", "[policies]") {
     CHECK(cache.of(0, 0) == Positions{4, 5, 6});
 }
 
+TEST_CASE("KV routing: one layer of each group holds everything, the others read it", "[policies]") {
+    PolicyContext context = one_head();
+    context.layers = 5;
+    FakeCache cache(5, 1, 3);
+    const auto policy = make("kv_routing", {{"layers_per_cache", 2}}, context);
+    CHECK(policy->needs().reads_layer == Positions{0, 0, 2, 2, 4});
+    for (int64_t layer = 0; layer < 5; ++layer) {
+        PromptView prompt;
+        prompt.layer = layer;
+        prompt.length = 3;
+        policy->read_prompt(prompt, cache);
+        CHECK(cache.of(layer, 0) == (layer % 2 == 0 ? Positions{0, 1, 2} : Positions{}));
+    }
+    cache.append(3);
+    for (int64_t layer = 0; layer < 5; ++layer) {
+        StepView view;
+        view.layer = layer;
+        view.position = 3;
+        view.step = 1;
+        const HeadPositions* read = policy->before_attention(view, cache);
+        CHECK((read == nullptr) == (layer % 2 == 0));
+        if (read != nullptr) CHECK((*read)[0] == Positions{0, 1, 2, 3});
+        CHECK(cache.of(layer, 0) == (layer % 2 == 0 ? Positions{0, 1, 2, 3} : Positions{}));
+    }
+    const auto own = make("kv_routing", {{"layers_per_cache", 1}}, context); // every layer its own: as full
+    CHECK(own->needs().reads_layer.empty());
+    CHECK(!own->needs().edits);
+}
+
 TEST_CASE("RefreshKV without full attention: the query chooses before anything is read", "[policies]") {
     PolicyContext context = one_head();
     context.prompt_length = 3;

@@ -58,6 +58,17 @@ TEST_CASE("scores: pooling at the borders, ties, whole shares", "[policies]") {
     CHECK(reduce_group(heads, Group::first) == s);
 }
 
+TEST_CASE("methods of a family follow each other", "[policies]") {
+    std::vector<std::string_view> families;
+    for (const CacheMethod& method : cache_methods()) {
+        CHECK(!method.family.empty());
+        if (families.empty() || families.back() != method.family) families.push_back(method.family);
+    }
+    CHECK(families.front() == "All entries");
+    std::ranges::sort(families);
+    CHECK(std::ranges::adjacent_find(families) == families.end());
+}
+
 TEST_CASE("sliding window: position p reads (p - w, p]", "[policies]") {
     FakeCache cache(1, 1, 6);
     const auto policy = make("sliding_window", {{"budget", 3}}, one_head());

@@ -67,6 +67,7 @@ CachePolicyConfig small(std::string_view name, int64_t entries) {
     set("pairs", 1);
     set("coarse_share", off ? 1 : 0.5);
     set("fine_share", off ? 1 : 0.2);
+    set("layers_per_cache", off ? 1 : 2);
     return policy;
 }
 
@@ -249,6 +250,10 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                 CHECK(most == budget);
             } else if (once) {
                 CHECK(entries == heads * (budget + generated));
+            } else if (method.name ==
+                       "kv_routing") { // layers 0 and 2 of three hold everything, layer 1 nothing
+                CHECK(entries == heads / 3 * 2 * cache.length());
+                CHECK(cache.held(1, 0).empty());
             } else if (method.name ==
                        "arkv") { // between three quarters of what is not the window and all of it
                 CHECK(most <= budget);
