@@ -609,15 +609,16 @@ void scope_map_stays(Robot& r) {
     // Which share a cell shows is kept with the views.
     r.te->ComboClick("//Landscape/##measure/missed without the part");
     r.frames(3);
-    GUI_CHECK(r.ctx().views.landscape.scope == ScopeMeasure::missed);
-    const auto request = figure_request(
-        r.ctx(), *std::ranges::find(figure_kinds(), std::string_view("scope"), &FigureKind::name), false);
+    GUI_CHECK(r.ctx().views.landscape.scope == ui::ScopeMeasure::missed);
+    const auto request = ui::figure_request(
+        r.ctx(), *std::ranges::find(ui::figure_kinds(), std::string_view("scope"), &ui::FigureKind::name),
+        false);
     GUI_CHECK(request.scope_map == r.ctx().scope_map);
-    const DataTable table = make_figure(request)->table();
+    const DataTable table = ui::make_figure(request)->table();
     GUI_CHECK(table.rows.front().front() == "without");
     r.act("edit.undo");
     r.frames(3);
-    GUI_CHECK(r.ctx().views.landscape.scope == ScopeMeasure::alone);
+    GUI_CHECK(r.ctx().views.landscape.scope == ui::ScopeMeasure::alone);
     r.te->ItemClick("//Landscape/##tabs/Refreshes");
     r.act("file.close_trace");
     r.frames(3);

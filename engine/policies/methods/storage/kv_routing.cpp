@@ -5,7 +5,7 @@
 // Another model reads keys that its queries were never made for, which shows what the training is worth.
 // Ours: the prompt is read with every layer's own entries, and what the others hold of it goes then (in mode overfill the teacher reads
 // it). Keys of all layers turn by the same angles, so a key of another layer needs no turning.
-// Source: reference/cache_policies.md, section 10; Filippova et al. 2026.
+// Source: docs/reference/cache-definitions.md, section 10; Filippova et al. 2026.
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 
