@@ -124,8 +124,8 @@ TEST_CASE("a scope map of a trace is printed, written and drawn, and its flags r
     CHECK(json::parse(refreshlab_cli({"info", trace, "--json"}).out)["runs"][0]["scope_map"]["refreshes"] ==
           7);
     // A branch's file takes it along; the branch has another text, and none of its own.
-    const Outcome branch = refreshlab_cli(
-        {"run", "--branch", trace, "--at", "20", "--max-tokens", "24", "--record", scratch / "branch.rlt"});
+    const Outcome branch =
+        refreshlab_cli({"run", "--branch", trace + "@20", "--seed", "9", "--record", scratch / "branch.rlt"});
     CAPTURE(branch.err);
     REQUIRE(branch.status == 0);
     const json runs = json::parse(refreshlab_cli({"info", scratch / "branch.rlt", "--json"}).out)["runs"];

@@ -26,8 +26,8 @@ namespace refreshlab::test {
                        .hidden_heads = {0}};
     views.cache = {.map = CacheMap::entries, .rows = {3}, .quantity = DriftQuantity::values_max, .log = true};
     views.distribution = {.signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
-    views.landscape =
-        landscape_view({"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}, "rejection"});
+    views.landscape = landscape_view(
+        {"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}, "rejection", "missed"});
     views.events.hidden = {false, true, true, true};
     return views;
 }

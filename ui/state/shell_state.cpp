@@ -259,8 +259,11 @@ void ShellState::store_layout() {
     const std::string text = arrangement();
     arrangements[settings.layout] = text;
     const auto folder = ctx.host.user_folder();
-    if (!folder.empty() && options.restore_user_layout)
-        write_file(arrangement_file(folder, settings.layout), text);
+    if (folder.empty() || !options.restore_user_layout) return;
+    std::error_code error;
+    std::filesystem::create_directories(
+        folder, error); // of a first start; a folder that cannot be made is write_file()'s to say
+    write_file(arrangement_file(folder, settings.layout), text);
 }
 
 void ShellState::save_all() {

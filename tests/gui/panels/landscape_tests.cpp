@@ -602,12 +602,15 @@ void scope_map_stays(Robot& r) {
     another.prompt = "Write a chronicle of 2 companies.";
     r.start(another, 5);
     GUI_CHECK(!r.ctx().scope_map);
+    show_panel(r);
     r.window().shell().open_trace(path);
     GUI_CHECK(r.until([&] { return r.ctx().scope_map && *r.ctx().scope_map == *map; }, 2000));
     r.te->ItemClick("//Landscape/##tabs/Scope");
     GUI_CHECK(r.until([&] { return !r.ctx().unfinished && r.find("scope/map"); }, 2000));
     // Which share a cell shows is kept with the views.
-    r.te->ComboClick("//Landscape/##measure/missed without the part");
+    r.te->SetRef("//Landscape");
+    r.te->ComboClick("##measure/missed without the part");
+    r.te->SetRef("");
     r.frames(3);
     GUI_CHECK(r.ctx().views.landscape.scope == ui::ScopeMeasure::missed);
     const auto request = ui::figure_request(
@@ -619,6 +622,15 @@ void scope_map_stays(Robot& r) {
     r.act("edit.undo");
     r.frames(3);
     GUI_CHECK(r.ctx().views.landscape.scope == ui::ScopeMeasure::alone);
+    // A click on the curve takes the KV heads up to there: at its right end all of the greedy order.
+    const auto curve = r.box("scope/curve");
+    r.move(curve.x + curve.width - 2, curve.y + curve.height / 2);
+    GUI_CHECK(
+        r.shows(fmt::format("{} KV head{} keep", map->taken.size(), map->taken.size() == 1 ? "" : "s")));
+    r.te->MouseClick(0);
+    r.frames(4);
+    GUI_CHECK(r.ctx().drafts.policy().scope == scope_of_taken(*map, map->taken.size()));
+    r.act("edit.undo");
     r.te->ItemClick("//Landscape/##tabs/Refreshes");
     r.act("file.close_trace");
     r.frames(3);

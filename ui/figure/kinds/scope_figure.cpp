@@ -42,8 +42,10 @@ public:
     void draw(const FigurePen& pen, const FigureRect& place) const override {
         double y = place.y;
         y += paint_scope_bar(pen, {place.x, y, place.width, 0}, m_grid, m_measure);
-        pen.canvas.text({place.x, y + pen.style.small_pt}, pen.fitted(words(), pen.muted(), place.width),
-                        pen.muted());
+        for (const std::string& line : pen.wrapped(words(), pen.muted(), place.width, 2)) {
+            pen.canvas.text({place.x, y + pen.style.small_pt}, line, pen.muted());
+            y += pen.small_line();
+        }
         y = place.y + head_height(pen);
         const bool stacked = has_curve() && !beside(place.width);
         const double left = scope_map_left(pen), top = scope_map_top(pen);

@@ -254,8 +254,8 @@ void ScopeTab::draw_list(UiContext& ctx, const char* id, const char* title,
 void ScopeTab::draw_lists(UiContext& ctx, const ScopeGrid& grid) {
     const float em = ImGui::GetFontSize();
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
-    if (!grid.greedy.empty() && room.y >= 26 * em)
-        draw_curve(ctx, grid, {at.x, at.y, room.x, std::clamp(0.3F * room.y, 10 * em, 14 * em)});
+    if (!grid.greedy.empty() && room.y >= 16 * em)
+        draw_curve(ctx, grid, {at.x, at.y, room.x, std::clamp(0.35F * room.y, 8 * em, 14 * em)});
     std::vector<ScopeChoice> smallest;
     for (const auto& [keep, n] : grid.smallest) {
         ScopeChoice choice = grid.greedy[n - 1];
