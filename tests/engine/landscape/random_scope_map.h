@@ -9,13 +9,14 @@ namespace refreshlab::test {
 
 /// A whole map of a small model: every part, with losses between those of no refresh and of a whole one; six refreshes, 16 steps apart. Its greedy
 /// order keeps more with each of four KV heads, which are there in a model of three layers and two KV heads.
-inline ScopeMap random_scope_map(std::mt19937& random, int64_t layers = 3, int64_t kv_heads = 2) {
+inline ScopeMap random_scope_map(std::mt19937& random, int64_t layers = 3, int64_t kv_heads = 2,
+                                 int64_t blocks = 1) {
     using Kind = ScopePart::Kind;
     std::uniform_real_distribution<double> share(0, 1);
     ScopeMap map;
     map.layers = layers;
     map.kv_heads = kv_heads;
-    map.blocks = 1;
+    map.blocks = blocks;
     map.horizon = 8;
     map.entry_bytes = 64;
     for (int64_t r = 0; r < 6; ++r) {
@@ -38,7 +39,8 @@ inline ScopeMap random_scope_map(std::mt19937& random, int64_t layers = 3, int64
     }
     for (int32_t l = 0; l < end; ++l) {
         read({.kind = Kind::layer, .layer = l});
-        read({.kind = Kind::block, .layer = l, .block = 0});
+        for (int32_t b = 0; b < static_cast<int32_t>(blocks); ++b)
+            read({.kind = Kind::block, .layer = l, .block = b});
         for (int32_t h = 0; h < heads; ++h)
             read({.kind = Kind::head, .layer = l, .kv_head = h});
     }

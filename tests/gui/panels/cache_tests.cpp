@@ -230,7 +230,7 @@ void prompt_is_read_once(Robot& r) {
     const auto first = r.recording();
     const std::string file = r.scratch("prompt.safetensors").string();
     std::filesystem::remove(file);
-    r.te->ItemClick("//Policy/Save...##prompt cache");
+    r.act("file.save_prompt_cache");
     r.frames(2);
     r.te->ItemClick("//Save the prompt's cache/###exact");
     r.te->ItemInputValue("//Save the prompt's cache/##path", file.c_str());
@@ -255,7 +255,7 @@ void prompt_is_read_once(Robot& r) {
     GUI_CHECK(r.shows("comes from"));
     // What is none says so in the dialog, and the run stays.
     const auto run = r.recording();
-    r.act("file.from_prompt_cache");
+    r.te->ItemClick("//Policy/Load...##prompt cache");
     r.frames(2);
     const std::string none = r.scratch("none.safetensors").string();
     std::ofstream(none) << "not a cache";

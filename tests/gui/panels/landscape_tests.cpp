@@ -552,7 +552,8 @@ void scopes_are_measured_and_taken(Robot& r) {
     GUI_CHECK(r.shows("left out") && r.shows("greedy order"));
     // The second layer's values: the third column of its row.
     const auto box = r.box("scope/map");
-    const auto columns = static_cast<float>(3 + map->kv_heads), layers = static_cast<float>(map->layers);
+    const auto columns = static_cast<float>(3 + map->kv_heads + map->blocks),
+               layers = static_cast<float>(map->layers);
     r.move(box.x + box.width * 2.5F / columns, box.y + box.height * 1.5F / layers);
     GUI_CHECK(r.shows("layer 1, values") && r.shows("A click refreshes it alone"));
     r.te->MouseClick(0);

@@ -100,6 +100,24 @@ TEST_CASE("the scope of a part refreshes that part alone, and its words name it"
     CHECK(words_of({.kind = Kind::half, .parts = ScopeParts::values}) == "values");
 }
 
+TEST_CASE("blocks of positions have columns behind the KV heads, and no list offers them", "[landscape]") {
+    std::mt19937 random(seed(0x5C11));
+    const auto map = std::make_shared<ScopeMap>(random_scope_map(random, layers, kv_heads, 3));
+    const ScopeGrid grid = scope_grid({map, ScopeMeasure::alone});
+    REQUIRE(grid.columns == std::vector<std::string>{"all", "keys", "values", "0", "1", "old", "1", "new"});
+    REQUIRE(grid.first_block() == 5);
+    for (int64_t l = 0; l < layers; ++l)
+        for (int32_t b = 0; b < 3; ++b) {
+            const ScopeCell& cell = grid.at(l, grid.first_block() + static_cast<size_t>(b));
+            CHECK(cell.part == ScopePart{Kind::block, static_cast<int32_t>(l), -1, b, ScopeParts::both});
+            const auto reading = std::ranges::find(map->readings, cell.part, &ScopeMap::Reading::part);
+            REQUIRE(cell.share);
+            CHECK(cell.share->share == Approx(plain_share(*map, reading->alone)));
+        }
+    CHECK(grid.left_out.size() == static_cast<size_t>(layers * (1 + kv_heads)));
+    CHECK(words_of({.kind = Kind::block, .layer = 1, .block = 2}) == "layer 1, block 2 of the positions");
+}
+
 TEST_CASE("refreshes that gain nothing have no shares", "[landscape]") {
     const auto map = random_map(0x5C10);
     for (ScopeMap::Refresh& refresh : map->refreshes)

@@ -77,7 +77,7 @@ public:
                 const ScopeCell& cell = m_grid.at(layer, column);
                 std::vector<std::string> row{m_measure == ScopeMeasure::alone ? "alone" : "without",
                                              fmt::format("{}", layer),
-                                             (column < 3 ? "" : "head ") + m_grid.columns[column],
+                                             part_name(column),
                                              "",
                                              cell_text(cell.bytes),
                                              cell_text(cell.gain)};
@@ -100,6 +100,11 @@ public:
 
 private:
     [[nodiscard]] bool has_curve() const { return !m_grid.greedy.empty(); }
+    /// "all", "keys", "head 0", "block 0": the oldest positions.
+    [[nodiscard]] std::string part_name(size_t column) const {
+        if (column >= m_grid.first_block()) return fmt::format("block {}", column - m_grid.first_block());
+        return (column < ScopeGrid::first_head ? "" : "head ") + m_grid.columns[column];
+    }
     static bool beside(double width) { return width > 110 * points_per_mm; }
     static double gap(const FigurePen& pen) { return pen.style.text_pt; }
     static double curve_height(double width) { return std::min(width * 0.5, 150.0); }

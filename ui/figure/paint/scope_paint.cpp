@@ -13,8 +13,6 @@ namespace refreshlab::ui {
 
 namespace {
 
-constexpr size_t of_layer = 3; ///< columns before the KV heads: all, keys, values
-
 class ScopePlaces {
 public:
     ScopePlaces(const FigureRect& box, const ScopeGrid& grid)
@@ -33,19 +31,22 @@ private:
     double m_width, m_height;
 };
 
-/// "head 0", or "0" where that is too wide.
-std::string column_name(const FigurePen& pen, const ScopeGrid& grid, size_t column, double width) {
-    const std::string& name = grid.columns[column];
-    if (column < of_layer) return pen.fitted(name, pen.small(), width);
-    const std::string words = "head " + name;
-    return pen.canvas.width_of(words, pen.small()) < width ? words : name;
+/// What several columns are of, in the middle over them.
+void paint_group_name(const FigurePen& pen, const FigureRect& box, const ScopePlaces& places, size_t first,
+                      size_t count, std::string_view words) {
+    const double width = static_cast<double>(count) * places.width();
+    pen.canvas.text({places.cell(0, first).x + width / 2, box.y - 1.6 * pen.style.small_pt},
+                    pen.fitted(words, pen.small(), width), pen.small(TextStyle::Align::centre));
 }
 
 void paint_names(const FigurePen& pen, const FigureRect& box, const ScopeGrid& grid,
                  const ScopePlaces& places) {
     for (size_t column = 0; column < grid.columns.size(); ++column)
         pen.canvas.text({places.cell(0, column).x + places.width() / 2, box.y - 0.4 * pen.style.small_pt},
-                        column_name(pen, grid, column, places.width()), pen.small(TextStyle::Align::centre));
+                        pen.fitted(grid.columns[column], pen.small(), places.width()),
+                        pen.small(TextStyle::Align::centre));
+    paint_group_name(pen, box, places, ScopeGrid::first_head, grid.kv_heads, "KV head");
+    if (grid.blocks > 0) paint_group_name(pen, box, places, grid.first_block(), grid.blocks, "positions");
     const auto every =
         std::max<int64_t>(static_cast<int64_t>(std::ceil(1.15 * pen.style.small_pt / places.height())), 1);
     for (int64_t layer = 0; layer < grid.layers; layer += every)
@@ -65,7 +66,7 @@ double scope_map_left(const FigurePen& pen) {
 }
 
 double scope_map_top(const FigurePen& pen) {
-    return 1.5 * pen.style.small_pt;
+    return 2.7 * pen.style.small_pt;
 }
 
 ColourScale scope_colours(const Theme& theme, const ScopeGrid& grid) {
@@ -91,12 +92,17 @@ void paint_scope_map(const FigurePen& pen, const FigureRect& box, const ScopeGri
             if (const ScopeCell& cell = grid.at(layer, column); cell.share)
                 pen.canvas.rectangle(places.cell(layer, column), scale(cell.share->share));
     for (int64_t layer = 0; !framed.whole_entries() && layer < grid.layers; ++layer)
-        for (size_t column = of_layer; column < grid.columns.size(); ++column)
-            if (framed.has(layer, static_cast<int64_t>(column - of_layer)))
-                pen.canvas.frame(places.cell(layer, column), {theme.selection, pen.style.line_pt * 1.4});
+        for (size_t head = 0; head < grid.kv_heads; ++head)
+            if (framed.has(layer, static_cast<int64_t>(head)))
+                pen.canvas.frame(places.cell(layer, ScopeGrid::first_head + head),
+                                 {theme.selection, pen.style.line_pt * 1.4});
     pen.canvas.frame(box, {theme.plot_border, pen.style.axis_pt});
-    const double heads = places.cell(0, of_layer).x;
-    pen.canvas.line({heads, box.y}, {heads, box.bottom()}, {theme.plot_border, pen.style.axis_pt * 2});
+    const auto divide = [&](size_t column) {
+        const double x = places.cell(0, column).x;
+        pen.canvas.line({x, box.y}, {x, box.bottom()}, {theme.plot_border, pen.style.axis_pt * 2});
+    };
+    divide(ScopeGrid::first_head);
+    if (grid.blocks > 0) divide(grid.first_block());
     paint_names(pen, box, grid, places);
 }
 

@@ -204,7 +204,9 @@ void ScopeTab::tell_cell(const UiContext& ctx, const ScopeCell& cell) {
     ImGui::TextUnformatted(share.c_str());
     ImGui::TextUnformatted(fmt::format("alone it gains {:+.4f} nats a token", cell.gain).c_str());
     ImGui::TextUnformatted(fmt::format("{} a refresh", format_bytes(std::llround(cell.bytes))).c_str());
-    ImGui::TextDisabled("A click refreshes it alone");
+    ImGui::TextDisabled(cell.part.block < 0
+                            ? "A click refreshes it alone"
+                            : "A scope has no blocks: refresh.positions chooses among all layers");
 }
 
 void ScopeTab::hover_map(UiContext& ctx, const ScopeGrid& grid, PixelBox box) {
@@ -219,7 +221,7 @@ void ScopeTab::hover_map(UiContext& ctx, const ScopeGrid& grid, PixelBox box) {
     const int64_t layer = part(mouse.y, box.y, box.height, grid.layers),
                   column = part(mouse.x, box.x, box.width, std::ssize(grid.columns));
     const ScopeCell& cell = grid.at(layer, static_cast<size_t>(column));
-    if (clicked) take(ctx, scope_of(cell.part));
+    if (clicked && cell.part.block < 0) take(ctx, scope_of(cell.part));
     if (!begin_plot_tip({box.x, box.y, box.width, box.height})) return;
     tell_cell(ctx, cell);
     end_plot_tip();

@@ -14,13 +14,13 @@ namespace {
 
 using Kind = ScopePart::Kind;
 
-constexpr size_t of_layer = 3; ///< columns before the KV heads: all, keys, values
-
 /// The column of a part in its layer; nothing where the grid has none.
-std::optional<size_t> column_of(const ScopePart& part) {
+std::optional<size_t> column_of(const ScopePart& part, const ScopeGrid& grid) {
     if (part.kind == Kind::layer) return 0;
     if (part.kind == Kind::layer_half) return part.parts == ScopeParts::keys ? 1 : 2;
-    if (part.kind == Kind::head) return of_layer + static_cast<size_t>(part.kv_head);
+    if (part.kind == Kind::head) return ScopeGrid::first_head + static_cast<size_t>(part.kv_head);
+    if (part.kind == Kind::block && grid.blocks > 0)
+        return grid.first_block() + static_cast<size_t>(part.block);
     return std::nullopt;
 }
 
@@ -59,6 +59,7 @@ std::string scope_map_words(const ScopeMap& map) {
 std::string words_of(const ScopePart& part) {
     std::string words = part.layer < 0 ? std::string() : fmt::format("layer {}", part.layer);
     if (part.kv_head >= 0) words += fmt::format(" head {}", part.kv_head);
+    if (part.block >= 0) words += fmt::format(", block {} of the positions", part.block);
     if (part.parts == ScopeParts::both) return words.empty() ? "all" : words;
     return words + (words.empty() ? "" : ", ") + std::string(to_string(part.parts));
 }
@@ -77,8 +78,12 @@ ScopeGrid scope_grid(const ScopeQuestion& question) {
     ScopeGrid grid;
     grid.layers = map.layers;
     grid.columns = {"all", "keys", "values"};
+    grid.kv_heads = static_cast<size_t>(map.kv_heads);
     for (int64_t h = 0; h < map.kv_heads; ++h)
         grid.columns.push_back(fmt::format("{}", h));
+    grid.blocks = map.blocks > 1 ? static_cast<size_t>(map.blocks) : 0;
+    for (size_t b = 0; b < grid.blocks; ++b)
+        grid.columns.push_back(b == 0 ? "old" : b + 1 == grid.blocks ? "new" : fmt::format("{}", b));
     grid.cells.resize(static_cast<size_t>(map.layers) * grid.columns.size());
     constexpr double least_most = 0.01; // a hundredth of the gain is nothing to be seen
     grid.most = least_most;
@@ -87,12 +92,13 @@ ScopeGrid scope_grid(const ScopeQuestion& question) {
         const auto share = question.measure == ScopeMeasure::alone ? gain_share(map, reading.alone)
                                                                    : lost_share(map, reading.without);
         if (part.kind == Kind::half && share) grid.halves.push_back(choice_of(map, part, share->share));
-        const auto column = column_of(part);
+        const auto column = column_of(part, grid);
         if (!column) continue;
         ScopeCell& cell = grid.cells[static_cast<size_t>(part.layer) * grid.columns.size() + *column];
         cell = {part, share, mean_gain(map, reading.alone).gain, map.bytes_of(part)};
         if (share) grid.most = std::max(grid.most, share->share);
-        if (const auto lost = lost_share(map, reading.without); lost && part.kind != Kind::layer_half)
+        if (const auto lost = lost_share(map, reading.without);
+            lost && part.kind != Kind::layer_half && part.kind != Kind::block)
             grid.left_out.push_back(choice_of(map, part, lost->share));
     }
     std::ranges::stable_sort(grid.left_out, std::greater(), &ScopeChoice::share);

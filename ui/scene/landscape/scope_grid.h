@@ -25,7 +25,7 @@ enum class ScopeMeasure : uint8_t {
 [[nodiscard]] std::optional<ScopeMeasure> scope_measure(std::string_view key);
 inline constexpr ScopeMeasure scope_measures[] = {ScopeMeasure::alone, ScopeMeasure::missed};
 
-/// A part of a refresh: a layer, its keys or values, or one of its KV heads.
+/// A part of a refresh: a layer, its keys or values, one of its KV heads, or a block of positions in it.
 struct ScopeCell {
     ScopePart part;
     std::optional<GainShare> share; ///< nothing where the whole refreshes gain nothing
@@ -43,7 +43,10 @@ struct ScopeChoice {
 /// What the tab Scope shows of a map.
 struct ScopeGrid {
     int64_t layers = 0;
-    std::vector<std::string> columns;  ///< "all", "keys", "values", then the KV heads
+    static constexpr size_t first_head = 3; ///< column of KV head 0
+    size_t kv_heads = 0, blocks = 0; ///< columns of each; a single block is the layer itself, and has none
+    std::vector<std::string>
+        columns; ///< "all", "keys", "values", the KV heads, blocks of positions from "old" to "new"
     std::vector<ScopeCell> cells;      ///< [layers][columns]
     double most = 0;                   ///< the largest share, at least a hundredth
     std::vector<ScopeChoice> halves;   ///< keys and values everywhere, by the measure
@@ -53,6 +56,7 @@ struct ScopeGrid {
     std::vector<std::pair<double, size_t>>
         smallest; ///< a share of the gain, and how many of `greedy` keep it
 
+    [[nodiscard]] size_t first_block() const { return first_head + kv_heads; }
     [[nodiscard]] const ScopeCell& at(int64_t layer, size_t column) const {
         return cells[static_cast<size_t>(layer) * columns.size() + column];
     }
@@ -71,7 +75,7 @@ struct ScopeQuestion {
 
 /// The scope of a refresh that writes this part alone. No block of positions: a policy has no such scope (asserted).
 [[nodiscard]] RefreshScope scope_of(const ScopePart& part);
-/// "layer 3", "layer 3, keys", "layer 3 head 1", "keys".
+/// "layer 3", "layer 3, keys", "layer 3 head 1", "keys", "layer 3, block 0 of the positions".
 [[nodiscard]] std::string words_of(const ScopePart& part);
 
 } // namespace refreshlab::ui
