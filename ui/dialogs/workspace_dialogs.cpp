@@ -128,9 +128,7 @@ public:
 private:
     void work_on(ShellState& state, const fs::path& path) override {
         start(state, "Opening " + path.filename().string(),
-              [path, &state](const std::atomic<bool>&) -> std::function<void()> {
-                  return [loaded = load_workspace(path), &state] { show_workspace(state, loaded); };
-              });
+              [path, &state](const std::atomic<bool>&) { return load_to_show(state, path); });
     }
 };
 

@@ -268,11 +268,13 @@ void show_workspace(ShellState& state, LoadedWorkspace loaded) {
     remember_file(state, loaded.file);
 }
 
+std::function<void()> load_to_show(ShellState& state, const fs::path& file) {
+    return [loaded = load_workspace(file), &state] { show_workspace(state, loaded); };
+}
+
 void open_workspace(ShellState& state, const fs::path& path) {
     state.start_job("Opening " + path.filename().string(),
-                    [path, &state](const std::atomic<bool>&) -> std::function<void()> {
-                        return [loaded = load_workspace(path), &state] { show_workspace(state, loaded); };
-                    });
+                    [path, &state](const std::atomic<bool>&) { return load_to_show(state, path); });
 }
 
 void open_file(ShellState& state, const fs::path& path) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -52,7 +53,9 @@ struct LoadedWorkspace {
 
 /// Brings it into the window, beside what is open. A run that is under way keeps its policy.
 void show_workspace(ShellState& state, LoadedWorkspace loaded);
-/// load_workspace() as a job, then show_workspace(); what is wrong is a toast.
+/// load_workspace() on any thread. \return what shows it, for the UI thread: the work of a job
+[[nodiscard]] std::function<void()> load_to_show(ShellState& state, const std::filesystem::path& file);
+/// That as a job; what is wrong is a toast.
 void open_workspace(ShellState& state, const std::filesystem::path& path);
 /// By its name a workspace or a trace; a job.
 void open_file(ShellState& state, const std::filesystem::path& path);

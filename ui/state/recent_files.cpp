@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "ui/state/user_file.h"
 
 #include <nlohmann/json.hpp>
 
@@ -37,13 +38,11 @@ void RecentFiles::load() {
 
 void RecentFiles::store() const {
     if (m_folder.empty()) return;
-    std::error_code error; // write_file says what is wrong
-    fs::create_directories(m_folder, error);
     nlohmann::json list;
     list["files"] = nlohmann::json::array();
     for (const fs::path& path : m_files)
         list["files"].push_back(path.string());
-    write_file(m_folder / "recent.json", json_text(list, 2) + "\n");
+    write_user_file(m_folder / "recent.json", json_text(list, 2) + "\n");
 }
 
 void RecentFiles::add(const fs::path& file) {

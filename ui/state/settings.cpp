@@ -4,6 +4,7 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "ui/state/json_value.h"
+#include "ui/state/user_file.h"
 #include "ui/state/view_settings.h"
 
 #include <fmt/format.h>
@@ -69,8 +70,6 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
 }
 
 void store_settings(const std::filesystem::path& folder, const Settings& settings) {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
     nlohmann::json json = {{"theme", settings.theme},
                            {"layout", settings.layout},
                            {"user_scale", settings.user_scale},
@@ -86,7 +85,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
     add_views(json, settings.views);
     for (const auto& [title, views] : settings.more_panels)
         add_views(json["more_panels"][title], views);
-    write_file(file_of(folder), json_text(json, 2) + "\n");
+    write_user_file(file_of(folder), json_text(json, 2) + "\n");
 }
 
 void remember_pair(Settings& settings, const std::string& teacher, const std::string& student) {

@@ -7,6 +7,7 @@
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/state/dialog.h"
 #include "ui/state/layout.h"
+#include "ui/state/user_file.h"
 
 #include <fmt/format.h>
 
@@ -260,10 +261,7 @@ void ShellState::store_layout() {
     arrangements[settings.layout] = text;
     const auto folder = ctx.host.user_folder();
     if (folder.empty() || !options.restore_user_layout) return;
-    std::error_code error;
-    std::filesystem::create_directories(
-        folder, error); // of a first start; a folder that cannot be made is write_file()'s to say
-    write_file(arrangement_file(folder, settings.layout), text);
+    write_user_file(arrangement_file(folder, settings.layout), text);
 }
 
 void ShellState::save_all() {

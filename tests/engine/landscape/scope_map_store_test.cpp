@@ -5,6 +5,7 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/results/scope_map_json.h"
 #include "engine/results/scope_map_store.h"
+#include "tests/engine/landscape/old_trace.h"
 #include "tests/engine/landscape/random_scope_map.h"
 #include "tests/support/seed.h"
 
@@ -25,32 +26,6 @@ using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A copy of the small trace of an older schema, of 12 steps.
-class OldTrace {
-public:
-    explicit OldTrace(int schema)
-        : m_file(fs::path(RL_BUILD_DIR) / "test-files" / fmt::format("scope-map-{}.rlt", schema)) {
-        fs::create_directories(m_file.parent_path());
-        fs::copy_file(fs::path(RL_SOURCE_DIR) / fmt::format("tests/engine/record/schema{}.rlt", schema),
-                      m_file, fs::copy_options::overwrite_existing);
-    }
-    ~OldTrace() {
-        std::error_code ignored;
-        fs::remove(m_file, ignored);
-    }
-    OldTrace(const OldTrace&) = delete;
-    OldTrace& operator=(const OldTrace&) = delete;
-    [[nodiscard]] const fs::path& file() const { return m_file; }
-    [[nodiscard]] std::shared_ptr<Recording> run() const { return load_trace(m_file).at(0); }
-    [[nodiscard]] std::string id() const { return run()->info().id; }
-    [[nodiscard]] int64_t schema() const {
-        return sqlite::Database(m_file, sqlite::Open::read_only).integer("PRAGMA user_version");
-    }
-
-private:
-    fs::path m_file;
-};
 
 /// A map that fits a run of 12 steps.
 ScopeMap short_map(uint32_t number) {
@@ -90,7 +65,7 @@ TEST_CASE("a scope map stands beside its run in traces of every schema that has 
     REQUIRE(map != other);
     for (const int schema : {3, 4, 9, 11}) {
         INFO(schema);
-        const OldTrace trace(schema);
+        const OldTrace trace("scope-map", schema);
         CHECK(load_scope_maps(trace.file()).empty());
         CHECK(load_scope_map_of(trace.file(), trace.id()) == nullptr);
         store_scope_map(trace.file(), trace.id(), map);
@@ -115,7 +90,7 @@ TEST_CASE("writing a scope map where none can stand changes nothing", "[scope][r
         }
         return "accepted";
     };
-    const OldTrace trace(11), oldest(2);
+    const OldTrace trace("scope-map", 11), oldest("scope-map", 2);
     CHECK_THAT(refused(trace.file(), "0123456789abcdef"),
                ContainsSubstring("it holds no run 0123456789abcdef"));
     CHECK(trace.schema() == 11);
@@ -152,9 +127,9 @@ TEST_CASE("a scope map that does not hold together is damage", "[scope][record]"
         {"DROP TABLE scope_maps", "table scope_maps is missing"},
     };
     for (const auto& [sql, says] : cases) {
-        const OldTrace trace(11);
+        const OldTrace trace("scope-map", 11);
         store_scope_map(trace.file(), trace.id(), map);
-        sqlite::Database(trace.file(), sqlite::Open::read_write).exec(sql);
+        trace.exec(sql);
         INFO(sql);
         CHECK_THAT(fault_of(trace.file()), ContainsSubstring(says));
         CHECK_THAT(fault_of(trace.file()), ContainsSubstring("damaged"));

@@ -3,6 +3,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_store.h"
+#include "tests/engine/landscape/old_trace.h"
 #include "tests/engine/landscape/random_landscape.h"
 #include "tests/support/seed.h"
 
@@ -19,30 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A trace with one run of 12 tokens, of schema 3: the last that knew no landscapes.
-class Trace {
-public:
-    explicit Trace(const std::string& name)
-        : m_file(fs::path(RL_BUILD_DIR) / "test-files" / ("landscape-" + name + ".rlt")) {
-        fs::create_directories(m_file.parent_path());
-        fs::copy_file(fs::path(RL_SOURCE_DIR) / "tests/engine/record/schema3.rlt", m_file,
-                      fs::copy_options::overwrite_existing);
-    }
-    ~Trace() {
-        std::error_code ignored;
-        fs::remove(m_file, ignored);
-    }
-    Trace(const Trace&) = delete;
-    Trace& operator=(const Trace&) = delete;
-    [[nodiscard]] const fs::path& file() const { return m_file; }
-    [[nodiscard]] std::shared_ptr<Recording> run() const { return load_trace(m_file).at(0); }
-    void exec(const std::string& sql) const {
-        sqlite::Database(m_file, sqlite::Open::read_write).exec(sql.c_str());
-    }
-
-private:
-    fs::path m_file;
-};
+constexpr int before_landscapes = 3; ///< the last schema that knew none
 
 bool same(const Landscape& a, const Landscape& b) {
     if (a.info() != b.info() || a.rows() != b.rows()) return false;
@@ -65,7 +43,7 @@ std::string error_of(const fs::path& file) {
 
 TEST_CASE("a landscape is stored beside its run, row by row, and read back bit for bit",
           "[landscape][record]") {
-    const Trace trace("rows");
+    const OldTrace trace("landscape-rows", before_landscapes);
     std::mt19937 random(seed(0x5701));
     const std::string id = trace.run()->info().id;
     CHECK(load_landscapes(trace.file()).empty());
@@ -98,7 +76,7 @@ TEST_CASE("a landscape is stored beside its run, row by row, and read back bit f
 }
 
 TEST_CASE("a landscape goes with the text of its run and no other", "[landscape][record]") {
-    const Trace trace("text");
+    const OldTrace trace("landscape-text", before_landscapes);
     std::mt19937 random(seed(0x5702));
     const auto run = trace.run();
     const Landscape foreign = random_landscape(random, 12);
@@ -113,7 +91,7 @@ TEST_CASE("a landscape goes with the text of its run and no other", "[landscape]
 }
 
 TEST_CASE("writing a landscape where none can stand changes nothing", "[landscape][record]") {
-    const Trace trace("refused");
+    const OldTrace trace("landscape-refused", before_landscapes);
     std::mt19937 random(seed(0x5703));
     const Landscape landscape = random_landscape(random, 12);
     const auto refused = [&](const fs::path& file, const std::string& id) -> std::string {
@@ -161,7 +139,7 @@ TEST_CASE("a landscape that does not hold together is damage", "[landscape][reco
         {"DROP TABLE landscape_rows", "table landscape_rows is missing"},
     };
     for (const auto& [sql, says] : cases) {
-        const Trace trace("damage");
+        const OldTrace trace("landscape-damage", before_landscapes);
         store_landscape(trace.file(), trace.run()->info().id, landscape);
         trace.exec(sql);
         INFO(sql);

@@ -7,6 +7,7 @@
 #include "engine/session/decode/steering.h"
 #include "engine/session/driver/replay.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/engine/session/trail.h"
 #include "tests/support/share.h"
 
 #include <ATen/ATen.h>
@@ -96,17 +97,6 @@ size_t signal_id(const Recording& recording, std::string_view name) {
     const auto found = std::ranges::find(all, name, &Signal::name);
     REQUIRE(found != all.end());
     return static_cast<size_t>(found - all.begin());
-}
-
-/// The text, and signals of every step that any read of a wrong entry would change.
-std::vector<float> trail(const Recording& recording) {
-    std::vector<float> values;
-    for (int64_t t = 1; t <= recording.steps(); ++t) {
-        values.push_back(static_cast<float>(recording.step(t).token_id));
-        if (recording.step(t).fed)
-            values.push_back(recording.signal(t, require_signal("entropy_bits", "a test")));
-    }
-    return values;
 }
 
 bool encodes(const CacheMethod& method) {

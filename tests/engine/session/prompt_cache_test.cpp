@@ -6,6 +6,7 @@
 #include "engine/session/driver/replay.h"
 #include "tests/engine/model/support.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/engine/session/trail.h"
 #include "tests/support/refused.h"
 
 #include <ATen/ATen.h>
@@ -53,17 +54,6 @@ RunConfig run_of(Mode mode, const std::string& policy = "full") {
 void finish(DecodeSession& session) {
     while (session.step()) {
     }
-}
-
-/// The text, and a signal of every step that any other entry would change.
-std::vector<float> trail(const Recording& recording) {
-    std::vector<float> values;
-    for (int64_t t = 1; t <= recording.steps(); ++t) {
-        values.push_back(static_cast<float>(recording.step(t).token_id));
-        if (recording.step(t).fed)
-            values.push_back(recording.signal(t, require_signal("entropy_bits", "a test")));
-    }
-    return values;
 }
 
 std::string save(const ScratchFolder& folder, const RunConfig& config, CacheForm form) {

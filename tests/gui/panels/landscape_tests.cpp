@@ -530,8 +530,8 @@ void shows_where_drafts_would_end(Robot& r) {
     go_back(r);
 }
 
-/// SC1: scopes are measured on the run's text, shown, cancelled; a click refreshes that part alone, from the next refresh on.
-void scopes_are_measured_and_taken(Robot& r) {
+/// A finished run with refreshes, beside the panel.
+void finish_periodic_run(Robot& r) {
     RunConfig config = r.config(48);
     config.policy = preset_policy("periodic");
     config.policy.triggers[0].threshold = 12;
@@ -539,6 +539,11 @@ void scopes_are_measured_and_taken(Robot& r) {
     show_panel(r);
     r.engine().send(command::Resume{});
     GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+}
+
+/// SC1: scopes are measured on the run's text, shown, cancelled; a click refreshes that part alone, from the next refresh on.
+void scopes_are_measured_and_taken(Robot& r) {
+    finish_periodic_run(r);
     r.te->ItemClick("//Landscape/##tabs/Scope");
     r.frames(3);
     GUI_CHECK(r.shows("Which layers, KV heads, keys or values of a refresh are worth sending?"));
@@ -582,13 +587,7 @@ void scopes_are_measured_and_taken(Robot& r) {
 /// SC2: the map is saved with its run, and comes back with it; what it shows is a view, and is undone; a figure shows the same.
 void scope_map_stays(Robot& r) {
     namespace fs = std::filesystem;
-    RunConfig config = r.config(48);
-    config.policy = preset_policy("periodic");
-    config.policy.triggers[0].threshold = 12;
-    r.start(config, 44);
-    show_panel(r);
-    r.engine().send(command::Resume{});
-    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+    finish_periodic_run(r);
     r.engine().send(command::ComputeScope{.every = 12, .horizon = 8, .keep = 0.5});
     GUI_CHECK(r.until([&] { return r.ctx().scope_map != nullptr; }, 20000));
     const auto map = r.ctx().scope_map;
