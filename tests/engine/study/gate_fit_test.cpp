@@ -257,7 +257,7 @@ TEST_CASE("what no gate can be fitted on is refused", "[study][gate]") {
     options.signals = {"entropy_bits", "top2_margin"};
     CHECK(refused(two, options).find("top2_margin: not every landscape holds it") != std::string::npos);
     options.signals = {"kl_nats"};
-    CHECK(refused(two, options).find("known after a teacher pass alone") != std::string::npos);
+    CHECK(refused(two, options).find("known only after a teacher pass") != std::string::npos);
 }
 
 } // namespace gate_fit_test
