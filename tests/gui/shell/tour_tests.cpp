@@ -97,6 +97,18 @@ void make(Robot& r, const ui::TourMove& move) {
     r.frames(3);
 }
 
+/// A button of the bubble, once the bubble rests: it follows what it speaks of while panels find their sizes.
+void press(Robot& r, const char* button) {
+    auto before = r.find("tour/bubble");
+    for (int still = 0, frames = 0; still < 5 && frames < 200; ++frames) {
+        r.frames(1);
+        const auto now = r.find("tour/bubble");
+        still = now && before && now->x == before->x && now->y == before->y ? still + 1 : 0;
+        before = now;
+    }
+    r.te->ItemClick((std::string("//##tour/") + button).c_str());
+}
+
 /// For docs/tour.md (scripts/tour_page.py): what came of the first step that is done.
 void take_picture(Robot& r, const std::string& id, size_t step) {
     const char* const folder = std::getenv("REFRESHLAB_TOUR_PICTURES");
@@ -173,7 +185,7 @@ void play(Robot& r, const std::string& id) {
             if (tour.words().find(" - ") != std::string::npos || tour.words().find("- ") == 0)
                 IM_ERRORF("step %d: %s", static_cast<int>(step) + 1, tour.words().c_str());
             GUI_CHECK(!r.te->IsError()); // every number is known
-            r.te->ItemClick(step + 1 == chapter.steps.size() ? "//##tour/Done" : "//##tour/Next");
+            press(r, step + 1 == chapter.steps.size() ? "Done" : "Next");
             r.frames(2);
         }
     }
@@ -235,22 +247,22 @@ void left_and_gone_on_with(Robot& r) {
         r.frames(3);
     };
     open();
-    r.te->ItemClick("//##tour/Skip");
+    press(r, "Skip");
     r.frames(2);
     GUI_CHECK(tour.step() == 1);
-    r.te->ItemClick("//##tour/Back");
+    press(r, "Back");
     r.frames(2);
     GUI_CHECK(tour.step() == 0 && r.until([&] { return !tour.preparing(); }, 3000));
-    r.te->ItemClick("//##tour/Skip");
+    press(r, "Skip");
     r.frames(2);
-    r.te->ItemClick("//##tour/End");
+    press(r, "End");
     r.frames(2);
     GUI_CHECK(!tour.active() && !r.find("tour/bubble"));
     GUI_CHECK(r.until([&] { return r.recording()->steps() == 25; }, 3000));
     // It goes on where it was left, in the run of the chapter.
     open();
     GUI_CHECK(tour.step() == 1 && r.recording()->steps() == 170);
-    r.te->ItemClick("//##tour/End");
+    press(r, "End");
     r.frames(2);
     GUI_CHECK(r.until([&] { return r.recording()->steps() == 25; }, 3000));
 }
@@ -306,11 +318,11 @@ void a_chapter_that_does_not_fit(Robot& r) {
     const std::string undo = r.ctx().drafts.undo_label();
     tour.begin(chapter, 0);
     r.frames(3);
-    r.te->ItemClick("//##tour/Next");
+    press(r, "Next");
     r.frames(3);
     GUI_CHECK(tour.active() && tour.step() == 1 && !tour.preparing());
     GUI_CHECK(r.count_log_lines("entropy") > 0);
-    r.te->ItemClick("//##tour/Done");
+    press(r, "Done");
     r.frames(3);
     GUI_CHECK(!tour.active() && r.recording()->steps() == 25);
     GUI_CHECK(r.ctx().drafts.undo_label() == undo); // what a chapter sets is nothing to take back
