@@ -2,7 +2,7 @@
 
 #include "app/window/app_window.h"
 #include "engine/base/error.h"
-#include "engine/record/recording/last_config.h"
+#include "engine/record/recording/logged_config.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/text/utf8.h"

@@ -4,7 +4,7 @@
 #include "engine/landscape/landscape_store.h"
 #include "engine/record/export/export.h"
 #include "engine/record/recording/cache_state.h"
-#include "engine/record/recording/last_config.h"
+#include "engine/record/recording/logged_config.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/fuzz/fuzz_support.h"

@@ -2,7 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/control/cache_choice.h"
 #include "engine/fetch/child_process.h"
-#include "engine/record/recording/last_config.h"
+#include "engine/record/recording/logged_config.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
@@ -95,7 +95,7 @@ std::vector<Action> run_actions(ShellState& state) {
                     "Chooses prompt, models and settings and starts a new run.", ImGuiMod_Ctrl | ImGuiKey_N,
                     [&state](UiContext&) { state.dialog = make_new_run_dialog(state); }});
     list.push_back({"run.play_pause", "Run", "Play or pause",
-                    "Lets the decode go on, or stops it before the next step.", ImGuiKey_Space,
+                    "Starts the decode again, or stops it before the next step.", ImGuiKey_Space,
                     [&state](UiContext& ctx) {
                         const bool run = !state.running();
                         state.wanted_running = run;
@@ -412,10 +412,10 @@ std::vector<Action> file_actions(ShellState& state) {
                     why_no_recording});
     list.push_back(
         {"file.save_prompt_cache", "File", "Save the prompt's cache...",
-         "Saves keys and values of the prompt that the engine's run has read; other runs go on from "
+         "Saves keys and values of the prompt that the engine's run has read; other runs continue from "
          "them.",
          0, [&state](UiContext&) { state.dialog = make_save_prompt_cache_dialog(state); }, why_no_run});
-    list.push_back({"file.from_prompt_cache", "File", "Go on from a saved cache...",
+    list.push_back({"file.from_prompt_cache", "File", "Continue from a saved cache...",
                     "Starts a run from a prompt's saved cache: the prompt is not read again.", 0,
                     [&state](UiContext&) { state.dialog = make_from_prompt_cache_dialog(state); },
                     why_no_run});

@@ -2,7 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/record/recording/last_config.h"
+#include "engine/record/recording/logged_config.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/state/dialog.h"

@@ -1,10 +1,7 @@
 #include "engine/record/export/blocked_fires.h"
 
-#include "engine/base/error.h"
-#include "engine/control/command.h"
+#include "engine/record/recording/logged_config.h"
 #include "engine/record/recording/recording.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,15 +11,6 @@
 namespace refreshlab {
 
 namespace {
-
-void apply(RunConfig& config, const std::string& text) {
-    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-    if (json.is_discarded()) return;
-    try {
-        apply_to(config, command_from_json(json, "the recording's commands"));
-    } catch (const Error&) { // a stranger's trace: the run cannot have obeyed it
-    }
-}
 
 /// Its next token ended the run, so with `keep` a refresh could change nothing and none was planned.
 bool is_last_choice(const Recording& recording, int64_t t) {
@@ -69,7 +57,7 @@ void BlockedFires::obey_commands(const Recording& recording, int64_t step) {
     const auto& commands = recording.commands();
     const size_t before = m_commands;
     for (const size_t n = commands.size(); m_commands < n && commands[m_commands].step <= step; ++m_commands)
-        apply(m_config, commands[m_commands].json);
+        obey(m_config, commands[m_commands]);
     if (!m_freed || m_commands != before) m_freed.emplace(m_config.policy);
 }
 

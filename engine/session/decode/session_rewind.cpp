@@ -2,7 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/control/command.h"
 #include "engine/record/recording/cache_state.h"
-#include "engine/record/recording/last_config.h"
+#include "engine/record/recording/logged_config.h"
 #include "engine/record/runs/branch_info.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"

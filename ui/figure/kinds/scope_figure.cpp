@@ -1,7 +1,7 @@
 // Where in the cache refreshes pay: a map of layers and KV heads, and how much of the gain the first of them keep.
 
 #include "engine/base/error.h"
-#include "engine/record/recording/last_config.h"
+#include "engine/record/recording/logged_config.h"
 #include "ui/figure/kinds/kinds.h"
 #include "ui/figure/paint/scope_paint.h"
 

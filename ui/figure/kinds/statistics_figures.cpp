@@ -1,6 +1,6 @@
 // The distribution of a signal, and what refreshes cost.
 #include "engine/base/error.h"
-#include "engine/record/recording/last_config.h"
+#include "engine/record/recording/logged_config.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"

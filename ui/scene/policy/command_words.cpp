@@ -1,8 +1,7 @@
 #include "ui/scene/policy/command_words.h"
 
-#include "engine/base/error.h"
-#include "engine/base/json_file.h"
 #include "engine/control/parameters.h"
+#include "engine/record/recording/logged_config.h"
 #include "engine/text/utf8.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
@@ -65,14 +64,6 @@ struct Describe {
 };
 
 } // namespace
-
-std::optional<Command> logged_command(const CommandEvent& event) {
-    try {
-        return command_from_json(parse_json(event.json, "a command"), "a command");
-    } catch (const Error&) {
-        return std::nullopt; // a trace of another version
-    }
-}
 
 std::string command_words(const CommandEvent& event) {
     const auto command = logged_command(event);

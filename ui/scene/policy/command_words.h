@@ -1,16 +1,12 @@
 #pragma once
 
-#include "engine/control/command.h"
 #include "engine/record/recording/step_record.h"
 
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace refreshlab::ui {
 
-/// The command of a log entry; nothing where this version does not know it.
-[[nodiscard]] std::optional<Command> logged_command(const CommandEvent& event);
 /// A command that the engine applied, for people: "Entropy threshold: 5.2 bits". One that this version does not know is shown as
 /// it stands. No ImGui in here.
 [[nodiscard]] std::string command_words(const CommandEvent& event);

@@ -1,8 +1,8 @@
 #include "ui/scene/policy/live_changes.h"
 
-#include "engine/base/error.h"
 #include "engine/control/cache_choice.h"
 #include "engine/policies/cache_gate.h"
+#include "engine/record/recording/logged_config.h"
 #include "ui/scene/policy/command_words.h"
 
 #include <algorithm>
@@ -11,14 +11,6 @@
 
 namespace refreshlab::ui {
 namespace {
-
-void apply(RunConfig& config, const std::optional<Command>& command) {
-    try {
-        if (command) apply_to(config, *command);
-    } catch (const Error&) {
-        // A value that this version refuses: what it changed is not known here, and its words are shown all the same.
-    }
-}
 
 /// A look at attention changes nothing, and a refresh by hand is a refresh's mark.
 bool is_change(const std::optional<Command>& command) {
@@ -54,9 +46,9 @@ void LiveChanges::update(const Recording& recording) {
     }
     const auto& log = recording.commands();
     for (const size_t n = log.size(); m_commands < n; ++m_commands) {
-        const auto command = logged_command(log[m_commands]);
-        apply(m_config, command);
-        if (!is_change(command)) continue;
+        obey(m_config, log[m_commands]);
+        if (!is_change(logged_command(log[m_commands])))
+            continue; // one that is not known has its words all the same
         m_changes.push_back({log[m_commands].step, command_words(log[m_commands]), m_config.policy,
                              deciding_cache(m_config)});
     }
