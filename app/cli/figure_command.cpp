@@ -19,6 +19,9 @@
 #include "engine/refresh/own_signal.h"
 #include "engine/results/scope_map_store.h"
 #include "ui/figure/figure_file.h"
+#include "ui/scene/runs/run_metrics.h"
+#include "ui/scene/text/event_choice.h"
+#include "ui/scene/text/event_table.h"
 
 #include <fmt/ranges.h>
 
@@ -26,6 +29,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <span>
 #endif
 
 namespace refreshlab::app {
@@ -37,7 +41,7 @@ namespace {
 struct Options {
     std::vector<std::string> traces, runs, names;
     std::string panel, out, size = "84mm", theme = "paper", style, signals, right, signal, of, head, drift,
-                            map, objective, measure;
+                            map, objective, measure, columns, sort, only, range;
     std::optional<int64_t> layer;
     std::string format = "svg"; ///< of --all
     bool all = false, rejected = false, notes = false;
@@ -50,7 +54,8 @@ std::optional<OwnSignal> defined_signal(const std::string& signal) {
     return own_signal_from_text(signal, "--signal");
 }
 
-/// The runs of the traces: the chosen ones in the order of --run, else the newest of each; for a comparison all of a single trace.
+/// The runs of the traces: the chosen ones in the order of --run, else the newest of each; for a comparison all of a single trace, for a
+/// table of runs all of them.
 /// \param defined  one more signal of each
 std::vector<ui::FigureRun> runs_of(const Options& options, const std::optional<OwnSignal>& defined) {
     std::vector<std::shared_ptr<Recording>> all;
@@ -62,7 +67,7 @@ std::vector<ui::FigureRun> runs_of(const Options& options, const std::optional<O
         const RunLabel& label = label_of[run.get()];
         found.push_back({with_own_signals(run, own), label.name, label.colour});
     };
-    const bool compare = options.panel == "compare";
+    const bool compare = options.panel == "compare", every = options.panel == "runs";
     for (const std::string& trace : options.traces) {
         const auto [runs, labels] = load_labelled_trace(trace);
         if (runs.empty()) throw Error("drawing a figure", trace, "the trace holds no run");
@@ -71,7 +76,7 @@ std::vector<ui::FigureRun> runs_of(const Options& options, const std::optional<O
             label_of[runs[i].get()] = labels[i];
         if (!options.runs.empty()) continue;
         for (const auto& run : runs)
-            if (run == runs.back() || (compare && options.traces.size() == 1)) add(run);
+            if (run == runs.back() || every || (compare && options.traces.size() == 1)) add(run);
     }
     for (const std::string& id : options.runs)
         add(chosen_run(all, id, "drawing a figure", fmt::format("{}", fmt::join(options.traces, ", "))));
@@ -124,6 +129,86 @@ T parse_name(const char* option, const std::string& text, const std::array<T, n>
     return values[place_of(option, text, names)];
 }
 
+/// Names with commas between them. \param known  those that there are
+std::vector<std::string> parse_list(const char* option, const std::string& text,
+                                    std::span<const std::string_view> known) {
+    std::vector<std::string> names;
+    for (size_t at = 0; at <= text.size();) {
+        const size_t end = std::min(text.find(',', at), text.size());
+        const std::string name = text.substr(at, end - at);
+        static_cast<void>(place_of(option, name, {known.begin(), known.end()}));
+        names.push_back(name);
+        at = end + 1;
+    }
+    return names;
+}
+
+/// What --columns and --sort say of a table.
+ui::TableView table_view_of(const Options& options, std::span<const std::string_view> keys) {
+    ui::TableView view;
+    if (!options.columns.empty()) {
+        const auto shown = parse_list("--columns", options.columns, keys);
+        for (const std::string_view key : keys)
+            if (std::ranges::find(shown, key) == shown.end()) view.hidden.emplace_back(key);
+    }
+    view.set_order(options.sort);
+    if (!view.sorted_by.empty())
+        static_cast<void>(place_of("--sort", view.sorted_by, {keys.begin(), keys.end()}));
+    return view;
+}
+
+/// A range of colours, "0,6". Throws Error{bad_input}.
+ui::ValueRange parse_range(const std::string& text) {
+    ui::ValueRange range;
+    const char *const begin = text.data(), *const end = begin + text.size();
+    const size_t comma = text.find(',');
+    const bool good = comma != std::string::npos &&
+                      std::from_chars(begin, begin + comma, range.min).ptr == begin + comma &&
+                      std::from_chars(begin + comma + 1, end, range.max).ptr == end;
+    if (!good || !ui::is_usable(range))
+        throw Error("reading", "--range",
+                    fmt::format("'{}' is not LOW,HIGH with the first number below the second, such as 0,6",
+                                visible_text(text, 60)));
+    return range;
+}
+
+/// The colours of whatever the panel shows.
+void set_range(ui::FigureRequest& request, const ui::ValueRange& range) {
+    ui::Views& views = request.views;
+    const std::string& panel = request.panel;
+    if (panel == "text") {
+        ui::set_own_range(views.text.ranges, views.text.coloured_by, range);
+    } else if (panel == "attention" || panel == "cache" || panel == "drift") {
+        if (range.max <= 0)
+            throw Error("reading", "--range", fmt::format("the colours of {} end above 0", panel));
+        for (const ui::AttentionOf of : ui::attention_sides)
+            ui::set_own_range(views.attention.ranges, ui::range_name(of), range);
+        ui::set_own_range(views.cache.ranges, to_string(views.cache.quantity), range);
+    } else if (panel == "landscape") {
+        for (const Objective objective : objectives)
+            views.landscape.cells.set_own_range(objective, range);
+    } else {
+        throw Error("reading", "--range", fmt::format("{} has no scale of colours that can be chosen", panel),
+                    "text, attention, cache, drift and landscape have one");
+    }
+}
+
+/// Which marks a table of events has, and its columns.
+ui::EventChoice event_choice_of(const Options& options) {
+    ui::EventChoice choice;
+    if (!options.only.empty()) {
+        std::vector<std::string_view> keys;
+        for (const ui::MarkLane lane : ui::mark_lanes)
+            keys.push_back(ui::lane_key(lane));
+        const auto shown = parse_list("--only", options.only, keys);
+        for (const ui::MarkLane lane : ui::mark_lanes)
+            choice.hidden[static_cast<size_t>(lane)] =
+                std::ranges::find(shown, ui::lane_key(lane)) == shown.end();
+    }
+    choice.table = table_view_of(options, ui::event_column_keys());
+    return choice;
+}
+
 ui::FigureRequest request_of(const Options& options) {
     ui::FigureRequest request;
     request.panel = options.panel;
@@ -148,6 +233,9 @@ ui::FigureRequest request_of(const Options& options) {
     if (!options.measure.empty())
         request.views.landscape.scope =
             ui::scope_measures[place_of("--measure", options.measure, {"alone", "missed"})];
+    if (request.panel == "events") request.views.events = event_choice_of(options);
+    if (request.panel == "runs") request.views.runs = table_view_of(options, ui::run_table_keys());
+    if (!options.range.empty()) set_range(request, parse_range(options.range));
     request.right_axis = options.right;
     request.from = options.from;
     request.to = options.to;
@@ -219,6 +307,10 @@ void refuse_run_options(const Options& options, const std::string& input) {
                                                   {"--rejected", options.rejected},
                                                   {"--notes", options.notes},
                                                   {"--objective", !options.objective.empty()},
+                                                  {"--range", !options.range.empty()},
+                                                  {"--columns", !options.columns.empty()},
+                                                  {"--sort", !options.sort.empty()},
+                                                  {"--only", !options.only.empty()},
                                                   {"--measure", !options.measure.empty()}};
     for (const auto& [option, is_given] : given)
         if (is_given)
@@ -255,6 +347,12 @@ int figure(Options options) {
         static_cast<void>(ui::figure_format(options.out));
     if (options.all && !options.panel.empty())
         throw Error("reading", "--panel", "stands beside --all, which draws every panel");
+    for (const auto& [option, text] :
+         {std::pair{"--range", &options.range}, std::pair{"--columns", &options.columns},
+          std::pair{"--sort", &options.sort}, std::pair{"--only", &options.only}})
+        if (options.all && !text->empty())
+            throw Error("reading", option,
+                        "is of one panel, and stands beside --all, which draws every panel");
     const auto assets = find_assets();
     const auto style = ui::load_figure_style(assets, options.theme, options.style);
     draw_tables(options, style, size, assets);
@@ -363,6 +461,27 @@ Command add_figure_command(CLI::App& app) {
         ->type_name("NAME");
     command->add_option("--drift", options->drift, "cache, drift: mean, k, v, k_max or v_max")
         ->type_name("WHAT");
+    command
+        ->add_option(
+            "--range", options->range,
+            "text, attention, cache, drift, landscape: the values where colours begin and end; attention "
+            "and drift begin at 0, differences at -HIGH (default: what fits)")
+        ->type_name("LOW,HIGH");
+    command
+        ->add_option("--only", options->only,
+                     "events: which of refreshes, held_back, cuts, changes, notes, with commas between them "
+                     "(default: all)")
+        ->type_name("LIST");
+    command
+        ->add_option("--columns", options->columns,
+                     fmt::format("events, runs: which columns; of events {}; of runs {} (default: all)",
+                                 fmt::join(ui::event_column_keys(), ", "),
+                                 fmt::join(ui::run_table_keys(), ", ")))
+        ->type_name("LIST");
+    command
+        ->add_option("--sort", options->sort,
+                     "events, runs: the column that sorts; -COLUMN: from its largest value on")
+        ->type_name("COLUMN");
     return [options] { return figure(*options); };
 }
 

@@ -54,9 +54,10 @@ Command add_run_command(CLI::App& app) {
         ->type_name("FILE");
     command->add_option("--summary", options->summary, "Write the summary as JSON")->type_name("FILE");
     command
-        ->add_option("--save-cache", options->save_cache,
-                     "Save the cache of the prompt, once it is read, in four bits: other runs go on from it "
-                     "(--cache)")
+        ->add_option(
+            "--save-cache", options->save_cache,
+            "Save the cache of the prompt, once it is read, in four bits: other runs continue from it "
+            "(--cache)")
         ->type_name("FILE");
     command->add_flag("--exact-cache", options->exact_cache,
                       "With --save-cache: the cache's own numbers; a run from them has the bits of this one");
@@ -80,7 +81,7 @@ Command add_run_command(CLI::App& app) {
         ->type_name("ID");
     command
         ->add_option("--give", options->branch.give,
-                     "With --branch: the text that step STEP chooses first; then the run goes on by itself")
+                     "With --branch: the text that step STEP chooses first; then the run continues by itself")
         ->type_name("TEXT");
     command
         ->add_option("--candidate", options->branch.candidate,

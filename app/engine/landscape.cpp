@@ -297,7 +297,7 @@ int carry_out(const LandscapeCommandOptions& options) {
     if (!options.summary.empty())
         write_file(options.summary, json_text(landscape_summary(*landscape, questions), 2) + "\n");
     if (interrupted() == 0) return 0;
-    say("refreshlab: stopped; {} of {} rows are there, and the same command goes on with them\n",
+    say("refreshlab: stopped; {} of {} rows are there, and the same command continues with them\n",
         landscape->rows().size(), landscape->num_rows());
     return 128 + interrupted();
 }

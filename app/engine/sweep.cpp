@@ -167,7 +167,7 @@ int carry_out(const SweepCommandOptions& options) {
     if (outcome.elsewhere > 0) // stopped while it waited for them
         say("sweep: {} runs were being computed by another process on this file\n", outcome.elsewhere);
     if (outcome.stopped) {
-        say("sweep: stopped; the same command goes on where this one ended\n");
+        say("sweep: stopped; the same command continues where this one ended\n");
         return 128 + interrupted();
     }
     const SweepTable table = make_sweep_table(plan, store->results(), options.tables.against());

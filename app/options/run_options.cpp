@@ -101,7 +101,7 @@ void RunOptions::add_cache_to(CLI::App& command) {
     command
         .add_option(
             "--cache", m_cache,
-            "Go on from a prompt's saved cache (run --save-cache) instead of reading the prompt again: of "
+            "Continue from a prompt's saved cache (run --save-cache) instead of reading the prompt again: of "
             "the same model, dtype and tokens. Without a prompt, the one that was saved")
         ->type_name("FILE");
 }

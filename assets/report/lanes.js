@@ -1,11 +1,11 @@
 "use strict";
-// What happened beside the steps, in rows above the plots: refreshes with their letters, those held back, drafts cut, changes by hand,
+// What happened beside the steps, in rows above the plots: refreshes with their letters, those prevented, drafts cut, changes by hand,
 // notes. A row is there where it has marks.
 (() => {
     const { svg } = report;
     const lanes = [
         { lane: "refresh", words: "refreshes" },
-        { lane: "blocked", words: "held back" },
+        { lane: "blocked", words: "prevented" },
         { lane: "cut", words: "drafts cut" },
         { lane: "change", words: "by hand" },
     ];

@@ -84,7 +84,7 @@ ParameterEntry value_entry(std::string_view owner, Field field, const CacheParam
         if (method == nullptr) return {};
         const auto own = std::ranges::find(method->parameters, parameter.key, &CacheParameter::key);
         if (own == method->parameters.end() || own->live) return {};
-        return fmt::format("of cache policy {} cannot change while a run goes on", method->name);
+        return fmt::format("of cache policy {} cannot change during a run", method->name);
     };
     entry.get = [field, parameter](const RunConfig& config) -> std::optional<std::string> {
         const auto& values = (config.*field).values;

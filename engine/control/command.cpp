@@ -82,7 +82,7 @@ command::RecordedRun read_recorded(const nlohmann::json& json, const std::string
             const nlohmann::json& inner = *timed.find("command");
             // One level: a log holds what acts on a run, and this begins one.
             if (inner.is_object() && inner.value("command", nlohmann::json()) == "branch")
-                timed.fail("command", "branch does not act on a run that goes on");
+                timed.fail("command", "branch does not act on a run in progress");
             read.command = command_from_json(inner, what + ", commands");
             timed.finish();
         }

@@ -110,7 +110,7 @@ struct Branch {
     std::vector<Change> changes = {};
     bool goes_on = false; ///< else it waits, paused
 };
-/// Saves the cache of the run's prompt as a file that other runs go on from (RunConfig::prompt_cache).
+/// Saves the cache of the run's prompt as a file that other runs continue from (RunConfig::prompt_cache).
 struct SavePromptCache {
     std::string path;
     bool exact = false; ///< else in four bits

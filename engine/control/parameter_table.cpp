@@ -531,11 +531,10 @@ void add_trigger(std::vector<ParameterEntry>& table, const Signal& signal) {
                                    word, signal.name, every_of));
     } else if (word != "mc") { // mc.every also says where MC is measured: add_measuring
         // periodic.every is the trigger's threshold
-        table.push_back(of_trigger(integer(key(periodic ? "look_every" : "every"),
-                                           label(periodic ? "looked at every" : "every"), "tokens",
-                                           "Looked at when the step is a multiple of this.", 1,
-                                           policy_limits::every, 1, 64),
-                                   word, signal.name, every_of));
+        table.push_back(of_trigger(
+            integer(key(periodic ? "look_every" : "every"), label(periodic ? "checked every" : "every"),
+                    "tokens", "Checked when the step is a multiple of this.", 1, policy_limits::every, 1, 64),
+            word, signal.name, every_of));
     }
     table.push_back(
         of_trigger(integer(key("cooldown"), label("cool-down"), "tokens",

@@ -184,7 +184,7 @@ void set_parameter(RunConfig& config, std::string_view key, std::string_view val
 std::string fixed_reason(const RunConfig& config, std::string_view key) {
     const ParameterEntry* entry = find_entry(trimmed(key));
     if (entry == nullptr) return {};
-    if (!entry->parameter.live) return "cannot change while a run goes on";
+    if (!entry->parameter.live) return "cannot change during a run";
     return entry->why_fixed ? entry->why_fixed(config) : std::string();
 }
 

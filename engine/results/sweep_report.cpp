@@ -65,7 +65,7 @@ public:
                               m_table.prompts == 1 ? "" : "s", m_table.seeds, m_table.seeds == 1 ? "" : "s",
                               m_table.runs, m_table.expected, m_table.device, kernel_text());
         if (m_table.runs < m_table.expected)
-            m_text += " **Incomplete**: run the same command again to go on.";
+            m_text += " **Incomplete**: run the same command again to continue.";
         m_text += "\n";
         for (const std::string& group : m_table.groups) {
             if (m_table.groups.size() > 1) m_text += fmt::format("\n## {}\n", markdown_text(group));

@@ -38,7 +38,7 @@ Error to_error(const fs::path& path, const SqlError& e) {
             busy      ? "close the program that holds it"
             : full    ? "free some space and run the same command again"
             : machine ? "is the disk full, or a limit of this process reached (ulimit -f, ulimit -n)? The "
-                        "same command goes on"
+                        "same command continues"
             : damaged ? "the file is damaged or not a sweep; choose another --out"
                       : "check the folder and its permissions",
             busy || full || machine ? ErrorKind::failure : ErrorKind::bad_input};

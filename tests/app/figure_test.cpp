@@ -164,10 +164,74 @@ TEST_CASE("figures of a trace, one or all", "[figure]") {
     const Outcome all =
         refreshlab_cli({"figure", "--all", scratch / "run.rlt", "-o", scratch / "all", "--format", "png"});
     CHECK(all.status == 0);
-    for (const char* panel : {"signals", "text", "attention", "cache", "drift", "distribution", "spikes"})
+    for (const char* panel :
+         {"signals", "text", "attention", "cache", "drift", "distribution", "spikes", "events", "runs"})
         CHECK(fs::file_size((scratch / "all") + "/run-" + panel + ".png") > 3000);
     CHECK_FALSE(fs::exists((scratch / "all") + "/run-landscape.png"));
     CHECK_THAT(all.err, ContainsSubstring("no landscape of"));
+}
+
+TEST_CASE("tables of events and of runs as figures", "[figure]") {
+    const Scratch scratch("lists");
+    record(scratch / "a.rlt", {"--policy", "periodic", "--set", "periodic.every=10"});
+    record(scratch / "b.rlt", {"--policy", "none"});
+    const auto figure = [&](std::vector<std::string> args) {
+        args.insert(args.begin(), "figure");
+        args.insert(args.end(), {"-o", scratch / "list.svg", "--size", "174mm"});
+        return refreshlab_cli(args);
+    };
+    const Outcome events =
+        figure({scratch / "a.rlt", "--panel", "events", "--columns", "step,reason,after", "--sort", "-step"});
+    CAPTURE(events.err);
+    REQUIRE(events.status == 0);
+    const auto rows = read_csv(scratch / "list.csv").rows;
+    REQUIRE(rows.size() == 3); // one at step 40 would change nothing any more
+    CHECK(rows.front()[0] == "30");
+    const std::string svg = refreshlab::read_file(scratch / "list.svg");
+    CHECK_THAT(svg, ContainsSubstring("Chosen after</text>") && !ContainsSubstring("Spliced</text>"));
+    const Outcome runs = figure({scratch / "a.rlt", scratch / "b.rlt", "--panel", "runs", "--sort",
+                                 "refreshes", "--name", "every ten", "--name", "never"});
+    CAPTURE(runs.err);
+    REQUIRE(runs.status == 0);
+    const auto two = read_csv(scratch / "list.csv").rows;
+    REQUIRE(two.size() == 2);
+    CHECK(two[0][0] == "never");
+    CHECK(two[1][0] == "every ten");
+    for (const auto& [option, value, words] :
+         {std::tuple{"--columns", "step,raeson", "'raeson' is none of step, reason"},
+          std::tuple{"--sort", "-nothing", "'nothing' is none of step"},
+          std::tuple{"--only", "fires", "'fires' is none of refreshes, held_back"},
+          std::tuple{"--only", "notes", "nothing of the chosen kinds"}}) {
+        const Outcome wrong = figure({scratch / "a.rlt", "--panel", "events", option, value});
+        CHECK(wrong.status == 2);
+        CHECK_THAT(wrong.err, ContainsSubstring(words));
+    }
+}
+
+TEST_CASE("a figure's colours begin and end where one says", "[figure]") {
+    const Scratch scratch("ranges");
+    record(scratch / "a.rlt", {"--policy", "periodic", "--set", "periodic.every=10"});
+    const auto figure = [&](const std::string& panel, const std::string& range) {
+        return refreshlab_cli(
+            {"figure", scratch / "a.rlt", "--panel", panel, "--range", range, "-o", scratch / "one.svg"});
+    };
+    const Outcome text = figure("text", "1.25,2.75");
+    CAPTURE(text.err);
+    REQUIRE(text.status == 0);
+    const std::string svg = refreshlab::read_file(scratch / "one.svg");
+    CHECK_THAT(svg, ContainsSubstring(">1.25</text>") && ContainsSubstring(">2.75</text>"));
+    REQUIRE(figure("drift", "0,0.125").status == 0);
+    CHECK_THAT(refreshlab::read_file(scratch / "one.svg"), ContainsSubstring(">0.125</text>"));
+    for (const auto& [panel, range, words] :
+         {std::tuple{"text", "2", "'2' is not LOW,HIGH"}, std::tuple{"text", "2,1", "is not LOW,HIGH"},
+          std::tuple{"text", "0,inf", "is not LOW,HIGH"}, std::tuple{"text", "0,1x", "is not LOW,HIGH"},
+          std::tuple{"drift", "-2,-1", "end above 0"},
+          std::tuple{"spikes", "0,1", "has no scale of colours"}}) {
+        const Outcome wrong = figure(panel, range);
+        CAPTURE(panel, range, wrong.err);
+        CHECK(wrong.status == 2);
+        CHECK_THAT(wrong.err, ContainsSubstring(words));
+    }
 }
 
 TEST_CASE("figures of a study and of a sweep, one or all", "[figure][tables]") {

@@ -248,7 +248,7 @@ TEST_CASE("Ctrl-C ends a sweep cleanly and says how to go on", "[cli][sweep]") {
         CHECK((WIFEXITED(state) && WEXITSTATUS(state) == 128 + signal));
         // Closed in order. (Before any look into the file: a read-only one leaves companions.)
         CHECK_FALSE(std::filesystem::exists(scratch / "s.db-wal"));
-        CHECK_THAT(read_file(scratch / "err"), ContainsSubstring("stopped; the same command goes on"));
+        CHECK_THAT(read_file(scratch / "err"), ContainsSubstring("stopped; the same command continues"));
         CHECK(results_in(scratch / "s.db") < short_cells);
         if (signal == SIGINT) CHECK(refreshlab_cli(command).status == 0);
     }

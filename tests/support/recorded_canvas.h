@@ -32,6 +32,7 @@ struct DrawnText {
     std::string group;
     std::string words;
     ui::TextStyle style;
+    ui::FigurePoint at; ///< as text() takes it
 };
 
 class RecordedCanvas final : public ui::FigureCanvas {
@@ -77,8 +78,8 @@ public:
         images.push_back({group(), cells.whole_place(rect), cells.width, cells.height,
                           std::vector<uint32_t>(cells.rgba.begin(), cells.rgba.end())});
     }
-    void text(ui::FigurePoint, std::string_view utf8, const ui::TextStyle& style) override {
-        texts.push_back({group(), std::string(utf8), style});
+    void text(ui::FigurePoint at, std::string_view utf8, const ui::TextStyle& style) override {
+        texts.push_back({group(), std::string(utf8), style, at});
     }
     /// Letters of one width.
     [[nodiscard]] ui::TextSize measure(std::string_view utf8, const ui::TextStyle& style) const override {

@@ -12,9 +12,13 @@ namespace refreshlab::test {
     using namespace ui;
     Views views;
     set_shown(views.signals, std::vector<std::string>{"kl_nats"});
-    views.text = {.coloured_by = "attention:head", .origins = true, .rejected = true};
+    views.text = {.coloured_by = "attention:head",
+                  .origins = true,
+                  .rejected = true,
+                  .ranges = {{"kl_nats", {0.5, 3}}}};
     views.attention = {.of = AttentionOf::difference,
                        .range = AttentionRange::per_head,
+                       .ranges = {{"weight", {0, 0.25}}},
                        .log = false,
                        .without_first = false,
                        .map = "cividis",
@@ -24,11 +28,17 @@ namespace refreshlab::test {
                        .read_missing = false,
                        .hidden_layers = {1, 4},
                        .hidden_heads = {0}};
-    views.cache = {.map = CacheMap::entries, .rows = {3}, .quantity = DriftQuantity::values_max, .log = true};
+    views.cache = {.map = CacheMap::entries,
+                   .rows = {3},
+                   .quantity = DriftQuantity::values_max,
+                   .log = true,
+                   .ranges = {{"k", {0, 2}}}};
     views.distribution = {.signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
     views.landscape = landscape_view(
         {"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}, "rejection", "missed"});
     views.events.hidden = {false, true, true, true};
+    views.events.table = {.hidden = {"threshold", "ms"}, .sorted_by = "value", .descending = true};
+    views.runs = {.hidden = {"kl_nats"}, .sorted_by = "steps", .descending = false};
     return views;
 }
 

@@ -38,9 +38,15 @@ std::vector<RunKey> others_of(const RunSet& runs, const FigureKind& kind) {
 FigureRequest figure_request(const UiContext& ctx, const FigureKind& kind, bool in_sight) {
     FigureRequest request;
     request.panel = kind.name;
-    request.runs.push_back(named(ctx.runs, ctx.recording));
-    for (const RunKey key : others_of(ctx.runs, kind))
-        request.runs.push_back(named(ctx.runs, ctx.runs.recording(key)));
+    if (kind.needs == FigureNeeds::all_runs) {
+        for (const RunTree::Row& row : ctx.runs.tree().rows())
+            if (const auto run = ctx.runs.recording(row.key); run->steps() > 0)
+                request.runs.push_back(named(ctx.runs, run));
+    } else {
+        request.runs.push_back(named(ctx.runs, ctx.recording));
+        for (const RunKey key : others_of(ctx.runs, kind))
+            request.runs.push_back(named(ctx.runs, ctx.runs.recording(key)));
+    }
     request.landscape = ctx.landscape;
     request.scope_map = ctx.scope_map;
     request.views = ctx.views;

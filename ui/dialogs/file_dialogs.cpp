@@ -295,7 +295,7 @@ public:
         ImGui::SetCursorPosX(content_right() - save - 2 * other - 2 * spacing);
         const bool keys = ImGui::IsWindowFocused();
         if (ImGui::Button("Cancel", ImVec2(other, 0))) return false;
-        ImGui::SetItemTooltip("Goes on with the run (Esc)");
+        ImGui::SetItemTooltip("Continues the run (Esc)");
         ImGui::SameLine();
         const bool discard = ImGui::Button("Discard", ImVec2(other, 0));
         ImGui::SetItemTooltip("Closes the window without the run (D)");

@@ -59,7 +59,7 @@ public:
     bool draw(ShellState& state) override {
         look(state);
         muted_text(state.ctx, "Keys and values of the prompt that the engine's run has read: another run of "
-                              "the same model goes on from them.");
+                              "the same model continues from them.");
         ImGui::Checkbox("exact###exact", &m_exact);
         ImGui::SetItemTooltip("The cache's own numbers, so that a run from them has the bits of this one; "
                               "else four bits for a number");
@@ -78,7 +78,7 @@ class FromPromptCacheDialog final : public PromptCacheDialog {
 public:
     explicit FromPromptCacheDialog(const UiContext& ctx)
         : PromptCacheDialog(ctx, PathPicker::Want::open_file, "cache", "", cache_extension) {}
-    const char* title() const override { return "Go on from a saved cache"; }
+    const char* title() const override { return "Continue from a saved cache"; }
     bool draw(ShellState& state) override {
         look(state);
         muted_text(state.ctx, "Its prompt is not read again. Models, mode and settings are those of the next "
@@ -95,7 +95,7 @@ private:
         run.task = {};
         run.prompt_cache = path.string();
         state.keep_to_compare();
-        ask(state, command::StartRun{run}, "The run goes on from " + path.filename().string());
+        ask(state, command::StartRun{run}, "The run continues from " + path.filename().string());
     }
 };
 

@@ -32,7 +32,7 @@ public:
             const size_t step = left == state.settings.tour.end() ? 0 : static_cast<size_t>(left->second);
             const bool done = step >= chapter.steps.size();
             const std::string button = done       ? "Again"
-                                       : step > 0 ? fmt::format("Go on at {}", step + 1)
+                                       : step > 0 ? fmt::format("Continue at {}", step + 1)
                                                   : "Start";
             const ImVec2 at = ImGui::GetCursorPos();
             ImGui::PushFont(state.ctx.fonts.medium, 0);

@@ -55,9 +55,7 @@ Landmarks::Box draw_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, f
 void draw_mark_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height, MarkLane lane,
                      size_t index) {
     const Colour colour = mark_colour(ctx.theme, ctx.marks, lane, index);
-    const std::string text(1, lane == MarkLane::cut    ? 'x'
-                              : lane == MarkLane::note ? 'N'
-                                                       : reason_letter(ctx.marks.hits(lane, index)));
+    const std::string text(1, mark_letter(ctx.marks, lane, index));
     if (lane == MarkLane::refresh || lane == MarkLane::note) {
         draw_badge(list, ctx.theme, centre, height, colour, text);
         return;

@@ -20,7 +20,7 @@ namespace refreshlab::ui {
 /// A small label with a letter or a count, centred, in the theme's one colour of tags' words; returns its box.
 Landmarks::Box draw_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, float height, Colour colour,
                           const std::string& text);
-/// The letter of a refresh's reasons in their colour; of one that was held back, and of a draft that was cut (x), only the outline.
+/// The letter of a refresh's reasons in their colour; of one that was prevented, and of a draft that was cut (x), only the outline.
 /// \param lane  no change
 void draw_mark_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height, MarkLane lane,
                      size_t index);

@@ -1,7 +1,6 @@
 #include "ui/draw/colour_bar.h"
 
 #include "ui/base/format.h"
-#include "ui/scene/text/token_colours.h"
 
 #include <fmt/format.h>
 #include <implot.h>
@@ -24,45 +23,33 @@ std::pair<std::string, std::string> end_labels(const ColourScale& scale, std::st
 
 } // namespace
 
-void draw_fitting_colour_bar(const char* id, const ColourScale& scale, float most, std::string_view unit,
-                             float least) {
+void draw_fitting_colour_bar(const char* id, const ColourScale& scale, float most, std::string_view unit) {
     const auto [low, high] = end_labels(scale, unit);
-    const float em = ImGui::GetFontSize();
-    const float labels = ImGui::CalcTextSize(low.c_str()).x + ImGui::CalcTextSize(high.c_str()).x +
-                         2 * ImGui::GetStyle().ItemInnerSpacing.x;
-    const float shortest = 2 * em;
-    if (ImGui::GetContentRegionAvail().x < labels + shortest + least) ImGui::NewLine();
-    const float room = ImGui::GetContentRegionAvail().x - labels - least;
-    draw_colour_bar(id, scale, std::clamp(room, shortest, std::max(shortest, most)), unit);
-}
-
-void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit,
-                     const TokenColours* tokens) {
-    const auto [low, high] = end_labels(scale, unit);
-    const float line = ImGui::GetFrameHeight(), gap = ImGui::GetStyle().ItemInnerSpacing.x;
+    const float em = ImGui::GetFontSize(), line = ImGui::GetFrameHeight(),
+                gap = ImGui::GetStyle().ItemInnerSpacing.x;
     const float low_width = ImGui::CalcTextSize(low.c_str()).x,
                 high_width = ImGui::CalcTextSize(high.c_str()).x;
+    const float labels = low_width + high_width + 2 * gap, shortest = 2 * em;
+    if (ImGui::GetContentRegionAvail().x < labels + shortest) ImGui::NewLine();
+    const float width =
+        std::clamp(ImGui::GetContentRegionAvail().x - labels, shortest, std::max(shortest, most));
     const ImVec2 at = ImGui::GetCursorScreenPos();
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float text_y = at.y + (line - ImGui::GetTextLineHeight()) * 0.5F;
     const ImU32 text = ImGui::GetColorU32(ImGuiCol_TextDisabled);
     list->AddText(ImVec2(at.x, text_y), text, low.c_str());
-    const float x0 = at.x + low_width + gap, height = std::round(ImGui::GetFontSize() * 0.75F);
+    const float x0 = at.x + low_width + gap, height = std::round(em * 0.75F);
     const float y0 = std::round(at.y + (line - height) * 0.5F);
     const int pieces = std::max(2, std::min(64, static_cast<int>(width)));
     for (int i = 0; i < pieces; ++i) {
         const float a = std::round(width * static_cast<float>(i) / static_cast<float>(pieces));
         const float b = std::round(width * static_cast<float>(i + 1) / static_cast<float>(pieces));
-        const double fraction = (static_cast<double>(i) + 0.5) / pieces;
-        const ImU32 colour = tokens ? tokens->at(fraction).background : scale.colour(fraction);
-        list->AddRectFilled(ImVec2(x0 + a, y0), ImVec2(x0 + b, y0 + height), colour);
-        if (tokens) // as under a token
-            list->AddRectFilled(ImVec2(x0 + a, y0 + height), ImVec2(x0 + b, y0 + height + token_underline),
-                                tokens->at(fraction).underline);
+        list->AddRectFilled(ImVec2(x0 + a, y0), ImVec2(x0 + b, y0 + height),
+                            scale.colour((static_cast<double>(i) + 0.5) / pieces));
     }
     list->AddText(ImVec2(x0 + width + gap, text_y), text, high.c_str());
     ImGui::PushID(id);
-    ImGui::InvisibleButton("bar", ImVec2(low_width + gap + width + gap + high_width, line));
+    ImGui::InvisibleButton("bar", ImVec2(labels + width, line));
     if (ImGui::IsItemHovered()) {
         const double f = std::clamp(static_cast<double>((ImGui::GetIO().MousePos.x - x0) / width), 0.0, 1.0);
         ImGui::SetTooltip("%s %s%s", three_digits(scale.value_at(f)).c_str(), shown_unit(unit).c_str(),

@@ -16,7 +16,7 @@ struct RugRow {
     double x_min = 0, x_max = 1; ///< steps at both ends
 };
 
-/// Marks in sight of a row, each a tick in the colour of its reason, a paler one where it was held back. What falls into one column
+/// Marks in sight of a row, each a tick in the colour of its reason, a paler one where it was prevented. What falls into one column
 /// of a few pixels is a stack of those colours, as high as the column holds many.
 void draw_rug(ImDrawList* list, const UiContext& ctx, const LaneMarks& marks, const RugRow& row);
 /// The marks of the column under the mouse or right beside it.

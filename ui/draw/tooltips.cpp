@@ -259,13 +259,13 @@ void describe_crowd(const UiContext& ctx, const LaneMarks& marks, const MarkerGr
     if (marks.lane == MarkLane::refresh) describe_work(ctx, marks, group);
 }
 
-/// "Entropy, 40 entries", "Entropy, held back by the budget", "3 of 8 drafted tokens stay; ...".
+/// "Entropy, 40 entries", "Entropy, prevented by the budget", "3 of 8 drafted tokens stay; ...".
 std::string in_short(const UiContext& ctx, MarkLane lane, size_t index) {
     if (lane == MarkLane::cut) return cut_words(ctx.recording->tokens(), ctx.marks.cut(index));
     if (lane == MarkLane::note) return note_words(ctx.marks.note(index).note);
     const std::string reason = why(ctx, ctx.marks.hits(lane, index));
     if (lane == MarkLane::blocked)
-        return fmt::format("{}, held back by {}", reason, limit_words(ctx.marks.blocked(index)));
+        return fmt::format("{}, prevented by {}", reason, limit_words(ctx.marks.blocked(index)));
     return fmt::format("{}, {} entries", reason, format_thousands(ctx.marks.refresh(index).spliced));
 }
 
@@ -288,7 +288,7 @@ void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGro
         return end_plot_tip();
     }
     const auto step = [&](size_t i) { return format_thousands(ctx.marks.step(marks.lane, marks.index[i])); };
-    const char* what = marks.lane == MarkLane::blocked ? "refreshes held back"
+    const char* what = marks.lane == MarkLane::blocked ? "refreshes prevented"
                        : marks.lane == MarkLane::cut   ? "drafts cut"
                        : marks.lane == MarkLane::note  ? "notes"
                                                        : "refreshes";

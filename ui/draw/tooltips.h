@@ -24,7 +24,7 @@ void end_plot_tip();
 /// \param reasons  rows for triggers that held, at most
 /// \param index  in its lane
 void describe_refresh(const UiContext& ctx, size_t index, size_t reasons = SIZE_MAX);
-/// Rows of a refresh that a limit held back: reasons with values and thresholds, and the limit.
+/// Rows of a refresh that a limit prevented: reasons with values and thresholds, and the limit.
 void describe_blocked(const UiContext& ctx, size_t index, size_t reasons = SIZE_MAX);
 /// Rows of a draft that was cut: how many of its tokens stay, those that went with both models' probabilities, and what is in their
 /// place.
@@ -32,13 +32,13 @@ void describe_blocked(const UiContext& ctx, size_t index, size_t reasons = SIZE_
 void describe_cut(const UiContext& ctx, size_t index, size_t tokens = SIZE_MAX);
 /// All of these of one step, in an open window, each under a line.
 void describe_marks_at(const UiContext& ctx, int64_t step);
-/// A tooltip of one refresh, one that was held back, or a draft that was cut; of a few, a line each; of a crowd, how many each reason has, and of
+/// A tooltip of one refresh, one that was prevented, or a draft that was cut; of a few, a line each; of a crowd, how many each reason has, and of
 /// refreshes their entries and time together.
 void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group,
                    const TipBox& plot);
 
 /// A tooltip about step t: token read, token chosen, the raw values of the plotted signals, the reason of a refresh there, or
-/// of one that was held back.
+/// of one that was prevented.
 void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot);
 
 enum class SignalRows : uint8_t {

@@ -43,6 +43,8 @@ constexpr std::array kinds = {
     FigureKind{"frontier", "Loss against refreshes", "", FigureNeeds::landscape, false, make_frontier_figure},
     FigureKind{"scope", "Where in the cache refreshes pay", "", FigureNeeds::scope_map, false,
                make_scope_figure},
+    FigureKind{"events", "Table of events", "Events", FigureNeeds::nothing, true, make_events_figure},
+    FigureKind{"runs", "Table of runs", "Runs", FigureNeeds::all_runs, false, make_runs_figure},
 };
 
 /// Of kinds with one name the one whose head is there, or is not.

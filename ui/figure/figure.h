@@ -67,6 +67,7 @@ public:
 enum class FigureNeeds : uint8_t {
     nothing,
     other_runs, ///< two runs or more
+    all_runs,   ///< every run that there is
     head,       ///< a chosen layer and head
     landscape,  ///< of the run's text
     scope_map,  ///< of the run's text

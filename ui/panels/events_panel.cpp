@@ -2,6 +2,7 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
 #include "ui/draw/offer_run.h"
+#include "ui/draw/table_sync.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/text/event_choice.h"
@@ -55,13 +56,13 @@ private:
     EventChoice m_choice;                            ///< that the rows are of
     std::optional<int64_t> m_waiting_at; ///< a row's step was not made yet when there were so many
     uint64_t m_notes = 0;                ///< revision of the rows of notes
-    EventColumn m_column = EventColumn::step;
-    bool m_descending = false, m_sort = false;
+    TableSync m_table;
 };
 
 /// What came since the last frame. A change is told before the step that feels it is made; its tokens come with it.
 void EventsPanel::update(const UiContext& ctx) {
-    if (m_choice != ctx.views.events || (m_waiting_at && *m_waiting_at != ctx.steps)) forget();
+    if (m_choice.hidden != ctx.views.events.hidden || (m_waiting_at && *m_waiting_at != ctx.steps)) forget();
+    const bool sort = m_choice != ctx.views.events;
     m_choice = ctx.views.events;
     if (std::exchange(m_notes, ctx.marks.notes_revision()) != ctx.marks.notes_revision()) forget_notes();
     const size_t before = m_rows.size();
@@ -72,14 +73,13 @@ void EventsPanel::update(const UiContext& ctx) {
             if (m_rows.back().step > ctx.steps) m_waiting_at = ctx.steps;
         }
     }
-    if (m_rows.size() != before || m_sort) sort_events(m_rows, m_column, m_descending);
-    m_sort = false;
+    if (m_rows.size() != before || sort) sort_events(m_rows, m_choice.table);
 }
 
 void EventsPanel::draw(UiContext& ctx) {
     if (!ctx.recording || ctx.steps == 0)
         return offer_run(
-            ctx, "Refreshes, those that a limit held back, and changes by hand appear here, one row each.");
+            ctx, "Refreshes, those that a limit prevented, and changes by hand appear here, one row each.");
     update(ctx);
     draw_choice(ctx);
     if (m_rows.empty()) {
@@ -102,12 +102,12 @@ void EventsPanel::next_in_line(float width) {
 /// A box for each lane that the run has, with its count.
 void EventsPanel::draw_choice(UiContext& ctx) {
     constexpr std::array<std::array<const char*, 2>, mark_lanes.size()> words = {{{"refresh", "refreshes"},
-                                                                                  {"held back", "held back"},
+                                                                                  {"prevented", "prevented"},
                                                                                   {"cut", "cuts"},
                                                                                   {"change", "changes"},
                                                                                   {"note", "notes"}}};
     constexpr std::array tips = {
-        "Refreshes that were made", "Refreshes that a budget or a cool-down held back",
+        "Refreshes that were made", "Refreshes that a budget or a cool-down prevented",
         "Drafts of which the teacher rejected a token", "What was changed by hand while the run went on",
         "Notes that a person wrote beside steps"};
     const float box = ImGui::GetFrameHeight();
@@ -133,7 +133,7 @@ void EventsPanel::draw_toolbar(UiContext& ctx) {
     const float padding = 2 * ImGui::GetStyle().FramePadding.x;
     next_in_line(ImGui::CalcTextSize("Copy table").x + padding);
     if (ImGui::Button("Copy table")) {
-        ImGui::SetClipboardText(events_csv(m_rows).c_str());
+        ImGui::SetClipboardText(to_csv(events_table(m_rows)).c_str());
         ctx.toasts.add(
             Toasts::Level::info,
             fmt::format("Copied the {} as CSV", count == 1 ? "row" : format_thousands(count) + " rows"),
@@ -162,15 +162,8 @@ void EventsPanel::draw_table(UiContext& ctx) {
                                 width > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_None,
                                 width);
     }
+    m_table.follow(ctx.views.events.table, event_column_keys());
     ImGui::TableHeadersRow();
-    if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
-        // Without a column to sort by: as they came.
-        const bool any = specs->SpecsCount > 0;
-        m_column = any ? static_cast<EventColumn>(specs->Specs[0].ColumnIndex) : EventColumn::step;
-        m_descending = any && specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
-        sort_events(m_rows, m_column, m_descending);
-        specs->SpecsDirty = false;
-    }
     ImGuiListClipper clipper;
     clipper.Begin(static_cast<int>(m_rows.size()));
     while (clipper.Step())

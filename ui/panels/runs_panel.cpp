@@ -3,6 +3,7 @@
 #include "ui/base/value_format.h"
 #include "ui/context/branch.h"
 #include "ui/draw/offer_run.h"
+#include "ui/draw/table_sync.h"
 #include "ui/draw/text.h"
 #include "ui/draw/text_entry.h"
 #include "ui/panels/panel.h"
@@ -15,6 +16,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,7 +35,6 @@ public:
 private:
     static void draw_toolbar(UiContext& ctx);
     void draw_table(UiContext& ctx);
-    void read_order();
     void draw_row(UiContext& ctx, const RunTree::Row& row);
     void draw_name(UiContext& ctx, const RunNode& run, int depth, ImVec2 at, float width);
     void draw_entry(UiContext& ctx, const RunNode& run);
@@ -42,8 +43,7 @@ private:
     void draw_menu(UiContext& ctx, const RunNode& run);
     static void tooltip(const UiContext& ctx, const RunNode& run);
 
-    std::optional<RunColumn> m_by; ///< nothing: the tree
-    bool m_descending = false;
+    TableSync m_table;
     std::optional<RunKey> m_renamed; ///< its name is being edited
     std::optional<RunKey> m_shown;   ///< the one looked at in the last frame
     std::optional<RunKey> m_removed; ///< wanted in this frame: carried out once every row is drawn
@@ -51,7 +51,7 @@ private:
     int m_entry_frames = 0; ///< that the entry has been there
 };
 
-// Places of the columns. What a run is stands together: its name, and what is other in it. Its numbers come after.
+// Places of the columns: the tick, then those of run_table_keys(), the estimate among them before the numbers.
 constexpr int place_tick = 0, place_name = 1, place_change = 2, place_estimate = 3,
               num_places = 3 + static_cast<int>(num_run_columns);
 constexpr int place_of(RunColumn column) {
@@ -60,6 +60,15 @@ constexpr int place_of(RunColumn column) {
 /// \param place  of the names or of numbers
 constexpr RunColumn column_at(int place) {
     return place == place_name ? RunColumn::name : static_cast<RunColumn>(place - place_estimate);
+}
+
+/// What the view calls them.
+std::array<std::string_view, num_places> keys_of_places() {
+    std::array<std::string_view, num_places> keys{"", "", "change", "estimate"};
+    for (size_t i = 0; i < num_run_columns; ++i)
+        keys[static_cast<size_t>(place_of(static_cast<RunColumn>(i)))] =
+            run_column_key(static_cast<RunColumn>(i));
+    return keys;
 }
 
 /// Some run has an estimate beside it.
@@ -89,8 +98,8 @@ void RunsPanel::draw_toolbar(UiContext& ctx) {
     if (ImGui::Button("Untick all")) ctx.runs.untick_all();
     ImGui::EndDisabled();
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
-        ImGui::SetTooltip("%s", compared > 0 ? "Shows only the run that you look at"
-                                             : "Tick a run to draw it over the one that you look at");
+        ImGui::SetTooltip("%s", compared > 0 ? "Shows only the shown run"
+                                             : "Tick a run to draw it over the shown one");
     ImGui::SameLine();
     if (ImGui::Button("Open trace...")) ctx.run_action("file.open_trace");
     ImGui::SetItemTooltip("Its runs come into this list");
@@ -122,6 +131,7 @@ void RunsPanel::draw_table(UiContext& ctx) {
     for (size_t i = 1; i < num_run_columns; ++i)
         ImGui::TableSetupColumn(run_column_name(static_cast<RunColumn>(i)),
                                 ImGuiTableColumnFlags_PreferSortDescending);
+    m_table.follow(ctx.views.runs, keys_of_places());
     ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
     for (int i = 0; i < columns; ++i) {
         if (!ImGui::TableSetColumnIndex(i)) continue;
@@ -135,22 +145,10 @@ void RunsPanel::draw_table(UiContext& ctx) {
         else if (i >= place_name)
             ImGui::SetItemTooltip("%s", run_column_meaning(column_at(i)));
     }
-    read_order();
-    for (const RunTree::Row& row : run_rows(ctx.runs, m_by, m_descending))
+    for (const RunTree::Row& row : run_rows(ctx.runs, ctx.views.runs))
         draw_row(ctx, row);
     ImGui::EndTable();
     if (const auto key = std::exchange(m_removed, std::nullopt)) ctx.runs.remove(*key);
-}
-
-void RunsPanel::read_order() {
-    ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs();
-    if (specs == nullptr || !specs->SpecsDirty) return;
-    specs->SpecsDirty = false;
-    m_by.reset();
-    if (specs->SpecsCount == 0) return;
-    const int column = specs->Specs[0].ColumnIndex;
-    m_by = column_at(column);
-    m_descending = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
 }
 
 void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
@@ -182,7 +180,7 @@ void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
             ctx.landmarks.set({at.x, at.y, width, ImGui::GetTextLineHeight()}, "runs/row/{}", node.key);
             if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayNormal)) tooltip(ctx, node);
             draw_menu(ctx, node);
-            draw_name(ctx, node, m_by ? 0 : row.depth, at, width);
+            draw_name(ctx, node, row.depth, at, width);
         }
     }
     if (ImGui::TableSetColumnIndex(place_tick)) {
@@ -192,7 +190,7 @@ void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
         if (ImGui::Checkbox("##ticked", &ticked)) ctx.runs.tick(node.key, ticked);
         ctx.landmarks.set({at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y},
                           "runs/tick/{}", node.key);
-        ImGui::SetItemTooltip("Compared: drawn over the run that you look at");
+        ImGui::SetItemTooltip("Compared: drawn over the shown run");
         ImGui::PopStyleVar();
     }
     draw_numbers(run);
@@ -261,11 +259,7 @@ void RunsPanel::draw_numbers(const RunSet::Run& run) {
     for (size_t i = 1; i < num_run_columns; ++i) {
         const auto column = static_cast<RunColumn>(i);
         if (!ImGui::TableSetColumnIndex(place_of(column))) continue;
-        const auto value = run_number(numbers, column);
-        const bool count = column == RunColumn::steps || column == RunColumn::refreshes;
-        const std::string text = !value  ? std::string(dash)
-                                 : count ? format_thousands(static_cast<int64_t>(*value))
-                                         : format_number(*value);
+        const std::string text = run_number_words(numbers, column);
         // Right-aligned: digits of one place stand below each other.
         const float room = ImGui::GetContentRegionAvail().x - text_width(text);
         if (room > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + room);
@@ -299,7 +293,7 @@ void RunsPanel::draw_menu(UiContext& ctx, const RunNode& run) {
     const auto recording = ctx.runs.recording(run.key);
     const bool live = ctx.runs.live() == run.key;
     const int64_t newest = newest_reached(*recording);
-    if (entry("Look at it", {})) ctx.runs.look_at(run.key);
+    if (entry("Show", {})) ctx.runs.look_at(run.key);
     if (entry(ctx.runs.ticked(run.key) ? "Do not compare" : "Compare", {}))
         ctx.runs.tick(run.key, !ctx.runs.ticked(run.key));
     if (entry("Rename", {})) {
@@ -308,9 +302,9 @@ void RunsPanel::draw_menu(UiContext& ctx, const RunNode& run) {
         m_entry_frames = 0;
     }
     ImGui::Separator();
-    std::string why = live ? "It is the live run: play goes on" : why_at_its_end(*recording);
+    std::string why = live ? "It is the live run: Play continues it" : why_at_its_end(*recording);
     if (why.empty()) why = why_no_branch(ctx, run.key, newest);
-    if (entry("Go on from its end", why)) branch_at(ctx, run.key, newest, {}, false);
+    if (entry("Continue from its end", why)) branch_at(ctx, run.key, newest, {}, false);
     const int64_t step = std::clamp<int64_t>(ctx.shown_step(), 0, newest);
     if (entry(fmt::format("Branch after step {}", format_thousands(step)).c_str(),
               why_no_branch(ctx, run.key, step)))

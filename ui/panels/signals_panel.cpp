@@ -346,7 +346,7 @@ void SignalsPanel::draw_to_come(UiContext& ctx, const PlotStack& stack) {
     ctx.landmarks.set("signals/to_come", {x, top, right - x, stack.bottom - top});
 }
 
-/// Letters of the refreshes, of many of them a rug below, a paler rug of those that a limit held back, one of drafts that were cut, and
+/// Letters of the refreshes, of many of them a rug below, a paler rug of those that a limit prevented, one of drafts that were cut, and
 /// one of notes.
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows) {
     if (stack.width <= 0 || !ctx.recording) return;

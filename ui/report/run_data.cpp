@@ -77,7 +77,8 @@ json facts_of(const Recording& recording) {
     };
     add("Teacher", model(config.teacher_dir));
     add("Student", model(config.student_dir));
-    add("Mode", config.mode == Mode::overfill  ? "overfill: the teacher reads the prompt, the student goes on"
+    add("Mode", config.mode == Mode::overfill
+                    ? "overfill: the teacher reads the prompt, the student continues"
                 : config.mode == Mode::teacher ? "the teacher alone"
                                                : "the student alone");
     add("Refresh policy",

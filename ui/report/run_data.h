@@ -27,7 +27,7 @@ namespace refreshlab::ui {
                                           PageColours& colours);
 /// Candidates of each step: "rows" [[id, probability, ...], ...], "labels" {id: words}.
 [[nodiscard]] nlohmann::json candidates_data(const Recording& recording);
-/// Refreshes, those held back, drafts cut and changes by hand, by step; the columns are those of the panel Events.
+/// Refreshes, those prevented, drafts cut and changes by hand, by step; the columns are those of the panel Events.
 [[nodiscard]] nlohmann::json marks_data(const Recording& recording, const StepMarks& marks,
                                         PageColours& colours);
 [[nodiscard]] nlohmann::json notes_data(const StepMarks& marks, PageColours& colours);

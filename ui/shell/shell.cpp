@@ -243,7 +243,7 @@ void Shell::Impl::draw_problem(const std::string& problem) {
         ImGui::TextWrapped("%s", problem.c_str());
         ImGui::PopStyleColor();
         muted_text(state.ctx,
-                   "This panel could not be drawn; the others go on. It is tried again in every frame.");
+                   "This panel could not be drawn; the others continue. It is tried again in every frame.");
     }
     ImGui::EndChild();
     ImGui::PopStyleColor();

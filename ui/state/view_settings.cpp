@@ -24,6 +24,12 @@ bool read_name(const nlohmann::json& json, const char* key, T& target, const std
     return found != values.end();
 }
 
+OwnRanges ranges_of(const nlohmann::json& json) {
+    StoredRanges stored;
+    read(json, "ranges", stored);
+    return own_ranges(stored);
+}
+
 AttentionView attention_of(const nlohmann::json& json) {
     AttentionView view;
     read_name(json, "of", view.of, attention_sides);
@@ -37,6 +43,7 @@ AttentionView attention_of(const nlohmann::json& json) {
     read(json, "read_missing", view.read_missing);
     read(json, "hidden_layers", view.hidden_layers);
     read(json, "hidden_heads", view.hidden_heads);
+    view.ranges = ranges_of(json);
     return sane(std::move(view));
 }
 
@@ -51,7 +58,21 @@ nlohmann::json json_of(const AttentionView& view) {
             {"best", view.best},
             {"read_missing", view.read_missing},
             {"hidden_layers", view.hidden_layers},
-            {"hidden_heads", view.hidden_heads}};
+            {"hidden_heads", view.hidden_heads},
+            {"ranges", stored_ranges(view.ranges)}};
+}
+
+TableView table_of(const nlohmann::json& json) {
+    TableView view;
+    std::string order;
+    read(json, "hidden", view.hidden);
+    read(json, "order", order);
+    view.set_order(order);
+    return view;
+}
+
+nlohmann::json json_of(const TableView& view) {
+    return {{"hidden", view.hidden}, {"order", view.order()}};
 }
 
 CacheView cache_of(const nlohmann::json& json) {
@@ -61,11 +82,13 @@ CacheView cache_of(const nlohmann::json& json) {
     if (const auto layer = json.find("layer"); layer != json.end()) view.rows.layer = layer->get<int64_t>();
     read_name(json, "quantity", view.quantity, drift_quantities);
     read(json, "log", view.log);
+    view.ranges = ranges_of(json);
     return view;
 }
 
 nlohmann::json json_of(const CacheView& view) {
-    nlohmann::json json = {{"quantity", to_string(view.quantity)}, {"log", view.log}};
+    nlohmann::json json = {
+        {"quantity", to_string(view.quantity)}, {"log", view.log}, {"ranges", stored_ranges(view.ranges)}};
     if (view.map) json["map"] = to_string(*view.map);
     if (view.rows.layer) json["layer"] = *view.rows.layer;
     return json;
@@ -92,6 +115,7 @@ TextView text_of(const nlohmann::json& json) {
     read(json, "coloured_by", view.coloured_by);
     read(json, "origins", view.origins);
     read(json, "rejected", view.rejected);
+    view.ranges = ranges_of(json);
     return view;
 }
 
@@ -123,13 +147,16 @@ Views views_from_json(const nlohmann::json& settings) {
     };
     std::vector<std::string> events_hidden;
     read(settings, "events_hidden", events_hidden);
+    EventChoice events = without_lanes(events_hidden);
+    events.table = table_of(part("events_table"));
     return {.signals = signals_of(settings),
             .text = text_of(part("text")),
             .attention = attention_of(part("attention")),
             .cache = cache_of(part("cache")),
             .distribution = distribution_of(part("distribution")),
             .landscape = landscape_of(settings),
-            .events = without_lanes(events_hidden)};
+            .events = std::move(events),
+            .runs = table_of(part("runs_table"))};
 }
 
 void add_views(nlohmann::json& settings, const Views& views) {
@@ -140,7 +167,8 @@ void add_views(nlohmann::json& settings, const Views& views) {
     settings["right_axes"] = changed_sides(views.signals);
     settings["text"] = {{"coloured_by", views.text.coloured_by},
                         {"origins", views.text.origins},
-                        {"rejected", views.text.rejected}};
+                        {"rejected", views.text.rejected},
+                        {"ranges", stored_ranges(views.text.ranges)}};
     settings["attention"] = json_of(views.attention);
     settings["cache"] = json_of(views.cache);
     settings["distribution"] = {{"signal", views.distribution.signal},
@@ -154,6 +182,8 @@ void add_views(nlohmann::json& settings, const Views& views) {
     settings["landscape_objective"] = landscape.objective;
     settings["landscape_scope"] = landscape.scope;
     settings["events_hidden"] = hidden_lanes(views.events);
+    settings["events_table"] = json_of(views.events.table);
+    settings["runs_table"] = json_of(views.runs);
 }
 
 } // namespace refreshlab::ui

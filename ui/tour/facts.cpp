@@ -90,7 +90,7 @@ struct Fact {
 };
 
 constexpr Fact facts[] = {
-    {"steps", "Steps of the run that is looked at.",
+    {"steps", "Steps of the shown run.",
      [](const ShellState& s) { return number(static_cast<double>(s.ctx.steps)); }},
     {"state", "What the engine does: idle, loading, prefilling, running, paused, finished, failed.",
      [](const ShellState& s) -> Value { return std::string(to_string(s.ctx.status->state)); }},
@@ -102,7 +102,7 @@ constexpr Fact facts[] = {
      [](const ShellState& s) -> Value {
          return fmt::format("layer {}, head {}", s.ctx.selection.layer, s.ctx.selection.head);
      }},
-    {"refreshes", "Refreshes of the run that is looked at.",
+    {"refreshes", "Refreshes of the shown run.",
      [](const ShellState& s) { return number(static_cast<double>(s.ctx.marks.count(MarkLane::refresh))); }},
     {"refreshes_by_hand", "Those of them that somebody asked for.",
      [](const ShellState& s) {
@@ -132,7 +132,7 @@ constexpr Fact facts[] = {
          const RefreshEvent* event = last_refresh(s);
          return event ? Value(reason_label(s.ctx.signals(), event->hits)) : std::nullopt;
      }},
-    {"right", "Right tokens of the task, of the run that is looked at.",
+    {"right", "Right tokens of the task, of the shown run.",
      [](const ShellState& s) { return verdicts(s, s.runs.looked_at(), &VerdictCount::yes); }},
     {"wrong", "Wrong ones.",
      [](const ShellState& s) { return verdicts(s, s.runs.looked_at(), &VerdictCount::no); }},
@@ -164,7 +164,7 @@ constexpr Fact facts[] = {
      }},
     {"ticked", "Runs that are ticked for comparison.",
      [](const ShellState& s) { return number(static_cast<double>(s.runs.compared().size())); }},
-    {"looked_at", "Name of the run that is looked at.",
+    {"looked_at", "Name of the shown run.",
      [](const ShellState& s) -> Value {
          return s.runs.looked_at() ? Value(s.runs.name(*s.runs.looked_at())) : std::nullopt;
      }},

@@ -283,7 +283,7 @@ void Tour::draw_buttons(const TourStep& step) {
     ImGui::SameLine(content_right() - width);
     if (waits) {
         if (ImGui::Button("Skip", ImVec2(width, 0))) pressed = Pressed::next;
-        ImGui::SetItemTooltip("Goes on without having done it");
+        ImGui::SetItemTooltip("Continues without having done it");
     } else if (accent_button(m_state.ctx, last ? "Done" : "Next", width)) {
         pressed = Pressed::next;
     }

@@ -31,7 +31,7 @@ Command steering_command(const nlohmann::json& json, const std::string& what) {
     std::visit(
         [&]<class C>(const C&) {
             if constexpr (!steers<C>)
-                throw Error("reading", what, shown(json) + " does not act on a run that goes on",
+                throw Error("reading", what, shown(json) + " does not act on a run in progress",
                             "refresh_now, full_step_now, set_parameter, set_policy, give_tokens and "
                             "request_attention do");
         },

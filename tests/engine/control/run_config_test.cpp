@@ -245,7 +245,7 @@ TEST_CASE("broken commands are refused with the key", "[control]") {
     CHECK_THAT(branch(R"("prompt_ids": [1], "tokens": [1, 2], "steps": 1,
                          "commands": [{"step": 1, "command": {"command": "branch"}}])",
                       ""),
-               ContainsSubstring("does not act on a run that goes on"));
+               ContainsSubstring("does not act on a run in progress"));
     CHECK_THAT(branch(R"("prompt_ids": [-1], "tokens": [1, 2], "steps": 1)", ""),
                ContainsSubstring("recorded.prompt_ids: must be a list of token ids"));
     CHECK_THAT(branch(R"("prompt_ids": [1], "tokens": [1, 2], "steps": 1)",

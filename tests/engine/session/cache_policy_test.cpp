@@ -520,15 +520,14 @@ TEST_CASE("parameters that a method calls live change between steps, and replay 
         return std::string();
     };
     CHECK_THAT(refused(command::SetParameter{"student_cache.attend_full", "false"}),
-               ContainsSubstring("attend_full: cannot change while a run goes on"));
+               ContainsSubstring("attend_full: cannot change during a run"));
     {
         DecodeSession once(pair_of_two(), with(run_of(Mode::student), small("snapkv", 12)));
         try {
             once.apply(command::SetParameter{"student_cache.budget", "9"}); // of others it is live
             FAIL("a fixed parameter was changed");
         } catch (const Error& e) {
-            CHECK_THAT(e.what(),
-                       ContainsSubstring("of cache policy snapkv cannot change while a run goes on"));
+            CHECK_THAT(e.what(), ContainsSubstring("of cache policy snapkv cannot change during a run"));
         }
     }
     CHECK_THAT(refused(command::SetParameter{"student_cache.partial", "513"}),

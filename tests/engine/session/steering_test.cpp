@@ -140,7 +140,7 @@ TEST_CASE("what a run would refuse is refused before it starts", "[session]") {
         commands_from_json(json::array({by_hand(1), setting(5, "entropy.threshold", "3")}), "f.json"), config,
         "f.json"));
     refused(json::array({setting(2, "entropy.threshold", "nan")}), "step 2");
-    refused(json::array({setting(2, "max_tokens", "9")}), "cannot change while a run goes on");
+    refused(json::array({setting(2, "max_tokens", "9")}), "cannot change during a run");
     refused(json::array({setting(2, "no.such", "9")}), "no.such");
     refused(json::array({none, setting(3, "entropy.threshold", "3")}),
             "no entropy trigger"); // taken out before

@@ -79,10 +79,20 @@ void bars_stay_in_small_windows(Robot& r) {
         GUI_CHECK(entry.x >= panel.x && entry.x + entry.width <= panel.x + panel.width);
         GUI_CHECK(entry.y + entry.height <= panel.y + panel.height);
     }
-    GUI_CHECK(r.te->ItemExists("//Cache/drift/bar"));
+    /// The bar and the number behind it are whole.
+    const auto bar_is_whole = [&](const char* bar, const char* high, const char* of) {
+        const auto scale = r.box(bar), around = r.box(of);
+        const ImRect end = r.te->ItemInfo(high).RectFull;
+        GUI_CHECK(scale.x >= around.x && scale.width > 10);
+        GUI_CHECK(end.Min.x >= scale.x + scale.width && end.Max.x <= around.x + around.width);
+    };
+    bar_is_whole("cache/scale", "//Cache/##high", "panel/Cache");
     r.te->WindowFocus("//Attention");
     r.frames(4);
-    GUI_CHECK(r.te->ItemExists("//Attention/weight/bar"));
+    bar_is_whole("attention/scale", "//Attention/##high", "panel/Attention");
+    r.te->WindowFocus("//Text");
+    r.frames(4);
+    bar_is_whole("text/scale", "//Text/##high", "panel/Text");
     r.act("view.scale_reset");
     r.frames(20);
 }

@@ -242,7 +242,7 @@ void prompt_is_read_once(Robot& r) {
     r.start(other, 4);
     r.act("file.from_prompt_cache");
     r.frames(2);
-    r.te->ItemInputValue("//Go on from a saved cache/##path", file.c_str());
+    r.te->ItemInputValue("//Continue from a saved cache/##path", file.c_str());
     GUI_CHECK(r.until([&] {
         return r.recording() && r.recording()->info().prompt_ids == first->info().prompt_ids &&
                r.recording() != first && r.recording()->steps() >= 3;
@@ -251,7 +251,7 @@ void prompt_is_read_once(Robot& r) {
     GUI_CHECK(r.recording()->info().config.prompt == first->info().config.prompt);
     for (int64_t t = 1; t <= 3; ++t)
         GUI_CHECK(r.recording()->token(t) == first->token(t));
-    GUI_CHECK(r.until([&] { return !r.dialog_open("Go on from a saved cache"); }));
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Continue from a saved cache"); }));
     GUI_CHECK(r.shows("comes from"));
     // What is none says so in the dialog, and the run stays.
     const auto run = r.recording();
@@ -259,9 +259,9 @@ void prompt_is_read_once(Robot& r) {
     r.frames(2);
     const std::string none = r.scratch("none.safetensors").string();
     std::ofstream(none) << "not a cache";
-    r.te->ItemInputValue("//Go on from a saved cache/##path", none.c_str());
+    r.te->ItemInputValue("//Continue from a saved cache/##path", none.c_str());
     GUI_CHECK(r.until([&] { return r.shows("safetensors file"); }));
-    GUI_CHECK(r.dialog_open("Go on from a saved cache"));
+    GUI_CHECK(r.dialog_open("Continue from a saved cache"));
     GUI_CHECK(r.recording() == run);
     r.te->KeyPress(ImGuiKey_Escape);
 }

@@ -1,6 +1,7 @@
 // Runs with many refreshes: the rug above the plots, short tooltips, the table of events.
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
+#include "tests/gui/painted.h"
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
 #include "ui/scene/axes/time_view.h"
@@ -139,6 +140,28 @@ void table_of_events(Robot& r) {
     r.frames(3);
     GUI_CHECK(r.dialog_open("Export CSV"));
     r.close_dialog("Export CSV");
+    // The order is a choice of the view: it is taken back, and on paper too.
+    const auto& table = *ImGui::TableFindByID(r.te->GetID("//Events/##events"));
+    ui::TableView& view = r.ctx().views.events.table;
+    GUI_CHECK(view.order() == "-step");
+    GUI_CHECK(printed(r, "events").texts_of("rows").front().words ==
+              std::to_string(refreshes[refreshes.size() - 1].step));
+    r.act("edit.undo");
+    r.frames(3);
+    GUI_CHECK(view.order() == "step" && table.Columns[0].SortDirection == ImGuiSortDirection_Ascending);
+    GUI_CHECK(std::abs(r.box("events/row/0").y - first.y) < 2);
+    // So are the columns: by the menu of the header, and from elsewhere.
+    r.te->TableOpenContextMenu("//Events/##events", 3);
+    r.te->ItemClick("//$FOCUSED/Threshold");
+    r.te->PopupCloseAll();
+    r.frames(3);
+    GUI_CHECK(view.hidden == std::vector<std::string>{"threshold"});
+    GUI_CHECK(!printed(r, "events").says("Threshold") && printed(r, "events").says("Spliced"));
+    view.hidden = {"value", "spliced"};
+    r.frames(3);
+    GUI_CHECK(view.hidden == (std::vector<std::string>{"value", "spliced"}));
+    GUI_CHECK(!table.Columns[2].IsEnabled && table.Columns[3].IsEnabled && !table.Columns[4].IsEnabled);
+    r.ctx().views.events = {};
     r.ctx().select_step(std::nullopt);
     r.te->WindowFocus("//Performance");
     r.frames(2);
@@ -213,7 +236,7 @@ void held_back_is_seen(Robot& r) {
     r.te->WindowFocus("//Events");
     r.frames(3);
     GUI_CHECK(r.find("events/row/0") && r.find("events/row/held_back/0"));
-    GUI_CHECK(r.shows("held back by the budget"));
+    GUI_CHECK(r.shows("prevented by the budget"));
     r.click(r.box("events/choice/refreshes"));
     r.frames(2);
     GUI_CHECK(!r.find("events/row/0") && r.find("events/row/held_back/0"));
@@ -473,7 +496,7 @@ std::vector<Case> event_cases() {
         {"events", "TL3 notes are listed, found and gone to", notes_are_found},
         {"events", "SG4 many refreshes are a rug above the plots, and no band over the curves",
          crowds_are_a_rug},
-        {"events", "SG4 refreshes that a limit held back are marks of their own", held_back_is_seen},
+        {"events", "SG4 refreshes that a limit prevented are marks of their own", held_back_is_seen},
         {"events", "SG4 drafts that verification cut are marks of their own", cut_drafts_are_seen},
         {"events", "SG17 tooltips of a crowd have eight rows and keep off the middle",
          crowd_tooltips_are_short},

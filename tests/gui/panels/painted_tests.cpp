@@ -56,6 +56,11 @@ void the_cache_is_printed_as_it_is_painted(Robot& r) {
             GUI_CHECK(screen.lines_of("refreshes").size() == paper.lines_of("refreshes").size());
             GUI_CHECK(screen.lines_of("refreshes").size() > 1); // the end of the prompt, and refreshes
         }
+    // A range of one's own is that of the paper.
+    const RecordedCanvas fitting = painted(r);
+    ui::set_own_range(view.ranges, to_string(view.quantity), ui::ValueRange{0, 0.01});
+    const RecordedCanvas narrow = painted(r);
+    GUI_CHECK(!same_cells(narrow, fitting, "drift") && same_cells(narrow, printed(r, "cache"), "drift"));
     // Of an earlier step too: what the panel's scale has widened to stays, in the window and on paper.
     view = {.map = ui::CacheMap::drift};
     r.frames(2);
@@ -96,6 +101,12 @@ void the_text_is_printed_as_it_is_painted(Robot& r) {
             GUI_CHECK(words(screen, "flags") == words(paper, "flags"));
             GUI_CHECK(fills(screen, "flags") == fills(paper, "flags"));
         }
+    view = before;
+    r.frames(2);
+    const auto fitting = fills(painted(r), "tokens");
+    ui::set_own_range(view.ranges, view.coloured_by, ui::ValueRange{1, 2});
+    GUI_CHECK(fills(painted(r), "tokens") != fitting);
+    GUI_CHECK(fills(painted(r), "tokens") == fills(printed(r, "text"), "tokens"));
     view = before;
     go_back(r);
 }

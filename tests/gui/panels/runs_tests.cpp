@@ -165,7 +165,7 @@ void go_on_from_its_end(Robot& r) {
     r.move(r.box(of("row", whole)).x + 60, r.box(of("row", whole)).y + 6);
     r.te->MouseClick(1);
     r.frames(3);
-    r.te->ItemClick("//$FOCUSED/Go on from its end");
+    r.te->ItemClick("//$FOCUSED/Continue from its end");
     GUI_CHECK(r.until(
         [&] {
             return r.status()->state == EngineState::paused &&

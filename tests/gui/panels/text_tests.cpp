@@ -82,6 +82,54 @@ void tokens_are_coloured_and_explained(Robot& r) {
     r.ctx().views.text.coloured_by = "entropy_bits";
 }
 
+void a_colour_range_of_ones_own(Robot& r) {
+    r.start(r.config(), 40);
+    r.ctx().views.text.ranges.clear();
+    r.ctx().views.attention.ranges.clear();
+    r.frames(3);
+    const auto own = [&] { return ui::own_range(r.ctx().views.text.ranges, "entropy_bits"); };
+    // Typed, taken back, dragged, and automatic again by a double click.
+    r.te->ItemInputValue("//Text/##high", "3");
+    r.frames(3);
+    GUI_CHECK(own() && own()->max == 3);
+    r.act("edit.undo");
+    r.frames(2);
+    GUI_CHECK(!own());
+    const auto bar = r.box("text/scale");
+    r.move(bar.x + bar.width - 2, bar.y + bar.height / 2);
+    r.drag_by(-bar.width * 0.4F, 0, 6);
+    r.te->MouseUp(0);
+    r.frames(3);
+    GUI_CHECK(own() && own()->min < own()->max);
+    const double dragged = own()->max;
+    GUI_CHECK(dragged < 9);
+    // Another signal has its own.
+    r.ctx().views.text.coloured_by = "logprob";
+    r.frames(3);
+    GUI_CHECK(own()->max == dragged && r.ctx().views.text.ranges.size() == 1);
+    r.ctx().views.text.coloured_by = "entropy_bits";
+    r.frames(3);
+    r.move(bar.x + bar.width / 2, bar.y + bar.height / 2);
+    r.te->MouseDoubleClick(0);
+    r.frames(3);
+    GUI_CHECK(!own());
+    // Attention's begins at 0: one end moves.
+    r.te->WindowFocus("//Attention");
+    r.frames(3);
+    const auto weights = r.box("attention/scale");
+    const auto words = [&] { return r.ctx().landmarks.text("attention/range"); };
+    GUI_CHECK(words().starts_with("shared"));
+    r.move(weights.x + 2, weights.y + weights.height / 2);
+    r.drag_by(-weights.width * 0.3F, 0, 6);
+    r.te->MouseUp(0);
+    r.frames(3);
+    const auto chosen = ui::own_range(r.ctx().views.attention.ranges, "weight");
+    GUI_CHECK(chosen && chosen->min == 0 && chosen->max < 1);
+    GUI_CHECK(words().starts_with("own"));
+    r.ctx().views.attention.ranges.clear();
+    r.move_away();
+}
+
 void the_bar_shows_what_tokens_show(Robot& r) {
     r.start(r.config(), 60);
     const size_t entropy = signal_id("entropy_bits").value();
@@ -167,6 +215,7 @@ std::vector<Case> text_cases() {
         {"text", "TX5 TL1 click a token: every panel shows the step that chose it", click_a_token},
         {"text", "TX1 TX2 TX4 tokens are coloured by a signal and tell their candidates on hover",
          tokens_are_coloured_and_explained},
+        {"text", "TX1 a colour range of one's own in Text and Attention", a_colour_range_of_ones_own},
         {"text", "TX1 the colour bar shows the colours of the tokens in every theme",
          the_bar_shows_what_tokens_show},
     };

@@ -365,7 +365,7 @@ void a_failing_panel_ends_alone(Robot& r) {
         *place = fault;
         const std::string problem = FaultyPanel::problem(fault);
         r.frames(6);
-        GUI_CHECK(r.shows(problem) && r.shows("the others go on"));
+        GUI_CHECK(r.shows(problem) && r.shows("the others continue"));
         GUI_CHECK(!r.shows("All is well"));
         GUI_CHECK(r.count_log_lines(problem) == 1);
         GUI_CHECK(r.count_log_lines("drawing panel Faulty: " + problem) == 1);
@@ -374,7 +374,7 @@ void a_failing_panel_ends_alone(Robot& r) {
     }
     *place = Place::nowhere;
     r.frames(3);
-    GUI_CHECK(r.shows("All is well") && !r.shows("the others go on"));
+    GUI_CHECK(r.shows("All is well") && !r.shows("the others continue"));
     GUI_CHECK(others() == before);
     // The run goes on as well.
     r.step(2);

@@ -370,7 +370,7 @@ TEST_CASE("a figure marks where a limit held a refresh back, as the window does"
     const std::string ticks = svg.substr(at, svg.find("</g>", at) - at);
     // At 10, 20, ... 50; the last step's choice is one that nothing follows.
     CHECK(all_matches(ticks, "<(path|line) ").size() == 5);
-    CHECK_THAT(svg, ContainsSubstring("held back by a limit"));
+    CHECK_THAT(svg, ContainsSubstring("prevented by a limit"));
     const DataTable table = make_figure(request)->table();
     CHECK(table.rows[9] == std::vector<std::string>{"10", "7", "0", "", "the budget", "", ""});
     CHECK(table.rows[10] == std::vector<std::string>{"11", "1", "0", "", "", "", ""});

@@ -1,4 +1,5 @@
 // Colours of a landscape's picture: which values they tell apart by themselves, by hand, and in the settings.
+#include "engine/base/error.h"
 #include "tests/engine/landscape/random_landscape.h"
 #include "tests/support/seed.h"
 #include "ui/scene/landscape/cell_colours.h"
@@ -175,32 +176,43 @@ TEST_CASE("a range of one's own is kept by what the cells show", "[landscape]") 
     CHECK(colours.within == Approx(2.0 / 6));
     CHECK(words_of(colours) == "33 % of cells within 1 to 3");
     // Through the settings and back; what is no range is not taken.
-    StoredRanges stored = stored_ranges(choice);
+    StoredRanges stored = stored_ranges(choice.ranges);
     CHECK(stored == StoredRanges{{"entropy_bits", {1, 3}}, {"loss_above_teacher", {-0.5, 2}}});
     stored["gain"] = {2, 2};
     stored["loss"] = {0, std::numeric_limits<double>::infinity()};
     CellChoice back;
     back.value = choice.value;
-    set_ranges(back, stored);
+    back.ranges = own_ranges(stored);
     CHECK(back == choice);
     choice.set_own_range(Objective::loss, ValueRange{3, 1}); // no range: nothing changes
     CHECK(back == choice);
     choice.set_own_range(Objective::loss, {});
-    CHECK(stored_ranges(choice) == StoredRanges{{"loss_above_teacher", {-0.5, 2}}});
+    CHECK(stored_ranges(choice.ranges) == StoredRanges{{"loss_above_teacher", {-0.5, 2}}});
     CHECK_FALSE(cell_colours(choice.value, spread, choice.own_range(Objective::loss)).own);
 }
 
 TEST_CASE("an end is moved alone, with signs both are, and they never meet", "[landscape]") {
-    CHECK(moved_end({0, 4}, false, RangeEnd::high, 1.5) == ValueRange{0, 1.5});
-    CHECK(moved_end({0, 4}, false, RangeEnd::low, 1.5) == ValueRange{1.5, 4});
-    CHECK(moved_end({-4, 4}, true, RangeEnd::high, 1.5) == ValueRange{-1.5, 1.5});
-    CHECK(moved_end({-4, 4}, true, RangeEnd::low, -9) == ValueRange{-9, 9});
-    for (const bool signs : {false, true})
+    CHECK(moved_end({0, 4}, RangeKind::free, RangeEnd::high, 1.5) == ValueRange{0, 1.5});
+    CHECK(moved_end({0, 4}, RangeKind::free, RangeEnd::low, 1.5) == ValueRange{1.5, 4});
+    CHECK(moved_end({-4, 4}, RangeKind::has_signs, RangeEnd::high, 1.5) == ValueRange{-1.5, 1.5});
+    CHECK(moved_end({-4, 4}, RangeKind::has_signs, RangeEnd::low, -9) == ValueRange{-9, 9});
+    CHECK(moved_end({0.01, 4}, RangeKind::from_zero, RangeEnd::high, 1.5) == ValueRange{0, 1.5});
+    for (const RangeKind kind : {RangeKind::free, RangeKind::has_signs, RangeKind::from_zero})
         for (const RangeEnd end : {RangeEnd::low, RangeEnd::high})
             for (const double value : {-1e9, -4.0, 0.0, 4.0, 1e9, std::nan("")}) {
-                INFO(signs << " " << value);
-                CHECK(is_usable(moved_end({-4, 4}, signs, end, value)));
+                INFO(static_cast<int>(kind) << " " << value);
+                CHECK(is_usable(moved_end({-4, 4}, kind, end, value)));
             }
+}
+
+TEST_CASE("an end that is typed leaves a range or is refused", "[landscape]") {
+    CHECK(typed_end({0, 4}, RangeKind::free, RangeEnd::low, -1) == ValueRange{-1, 4});
+    CHECK(typed_end({-4, 4}, RangeKind::has_signs, RangeEnd::low, -1) == ValueRange{-1, 1});
+    CHECK(typed_end({0.001, 1}, RangeKind::from_zero, RangeEnd::high, 0.5) == ValueRange{0, 0.5});
+    CHECK_THROWS_AS(typed_end({0, 4}, RangeKind::free, RangeEnd::low, 4), Error);
+    CHECK_THROWS_AS(typed_end({-4, 4}, RangeKind::has_signs, RangeEnd::high, 0), Error);
+    CHECK_THROWS_AS(typed_end({0, 1}, RangeKind::from_zero, RangeEnd::high, -0.5), Error);
+    CHECK_THROWS_AS(typed_end({0, 1}, RangeKind::free, RangeEnd::high, std::nan("")), Error);
 }
 
 } // namespace cell_colours_test

@@ -204,7 +204,7 @@ TEST_CASE("rows of events say what held a refresh back and what was changed", "[
     const StepMarks marks(recording);
     const EventRow held = event_row(*recording, 20, marks, MarkLane::blocked, 2);
     CHECK(held.step == 9);
-    CHECK(held.reason == "Entropy, held back by the budget");
+    CHECK(held.reason == "Entropy, prevented by the budget");
     CHECK(held.value_text == "7 bits");
     CHECK(held.threshold_text == "6 bits");
     CHECK(std::isnan(held.spliced));
@@ -215,8 +215,8 @@ TEST_CASE("rows of events say what held a refresh back and what was changed", "[
     CHECK(change.value_text == "-");
     CHECK(event_row(*recording, 10, marks, MarkLane::change, 0).token_read ==
           "-"); // its step is not made yet
-    const std::string csv = events_csv(std::vector{held, change});
-    CHECK(csv.find("9,\"Entropy, held back by the budget\",7,6,,,") != std::string::npos);
+    const std::string csv = to_csv(events_table(std::vector{held, change}));
+    CHECK(csv.find("9,\"Entropy, prevented by the budget\",7,6,,,") != std::string::npos);
 }
 
 TEST_CASE("drafts that were cut are marks with the token that went and what is in its place", "[plot][SG4]") {
@@ -386,7 +386,9 @@ TEST_CASE("events sort by every column, in both directions, those without a valu
     for (size_t c = 0; c < num_event_columns; ++c) {
         for (const bool descending : {false, true}) {
             auto sorted = rows;
-            sort_events(sorted, static_cast<EventColumn>(c), descending);
+            sort_events(
+                sorted,
+                {.hidden = {}, .sorted_by = std::string(event_column_keys()[c]), .descending = descending});
             CAPTURE(c, descending);
             for (size_t i = 1; i < sorted.size(); ++i) {
                 const EventRow &a = descending ? sorted[i] : sorted[i - 1],
@@ -438,11 +440,12 @@ TEST_CASE("events as CSV have a header, a line each, and quotes where a text nee
     row.ms = 0.5;
     row.token_read = "\" a\"";
     row.chosen_before = row.chosen_after = "b";
-    const std::string csv = events_csv(std::vector{row, row});
+    const std::string csv = to_csv(events_table(std::vector{row, row}));
     CHECK(std::ranges::count(csv, '\n') == 3);
-    CHECK(csv.find("Step,Reason,Value,Threshold,Spliced,Time (ms),Token read,Chosen before,Chosen after\n") ==
-          0);
-    CHECK(csv.find("7,\"Entropy, Age\",6.25,,12,0.5,\"\"\" a\"\"\",b,b\n") != std::string::npos);
+    CHECK(
+        csv.find("Step,Reason,Value,Threshold,Spliced,Time (ms),Token read,Chosen before,Chosen after\r\n") ==
+        0);
+    CHECK(csv.find("7,\"Entropy, Age\",6.25,,12,0.5,\"\"\" a\"\"\",b,b\r\n") != std::string::npos);
 }
 
 } // namespace marks_test

@@ -291,16 +291,19 @@ TEST_CASE("rows sort by a number, unknown ones last", "[runs]") {
         set.update(run);
         keys.push_back(*set.live());
     }
-    const auto order = [&](std::optional<RunColumn> by, bool descending) {
+    const auto order = [&](const char* wanted) {
+        TableView view;
+        view.set_order(wanted);
         std::vector<RunKey> sorted;
-        for (const RunTree::Row& row : run_rows(set, by, descending))
+        for (const RunTree::Row& row : run_rows(set, view))
             sorted.push_back(row.key);
         return sorted;
     };
-    CHECK(order({}, false) == keys);
-    CHECK(order(RunColumn::entropy_bits, false) == std::vector{keys[2], keys[0], keys[1]});
-    CHECK(order(RunColumn::entropy_bits, true) == std::vector{keys[0], keys[2], keys[1]});
-    CHECK(order(RunColumn::name, true) == std::vector{keys[2], keys[1], keys[0]});
+    CHECK(order("") == keys);
+    CHECK(order("a column of tomorrow") == keys);
+    CHECK(order("entropy_bits") == std::vector{keys[2], keys[0], keys[1]});
+    CHECK(order("-entropy_bits") == std::vector{keys[0], keys[2], keys[1]});
+    CHECK(order("-name") == std::vector{keys[2], keys[1], keys[0]});
 }
 
 TEST_CASE("a difference is that of the values, however they come", "[runs]") {

@@ -153,6 +153,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.views.attention == settings.views.attention);
     CHECK(back.views.cache == settings.views.cache);
     CHECK(back.views.events == settings.views.events);
+    CHECK(back.views.runs == settings.views.runs);
     const LandscapeView& view = back.views.landscape;
     CHECK(view.cells.value == CellValue{CellValue::Kind::gain, {}});
     CHECK(view.cells.own_range(Objective::loss) == ValueRange{-1.5, 1.5});

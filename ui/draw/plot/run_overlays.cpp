@@ -57,8 +57,7 @@ void RunOverlays::draw_legend(UiContext& ctx) {
         ctx.landmarks.set({at.x, y, width, line}, "signals/legend/{}", key);
         if (ImGui::IsMouseHoveringRect({at.x, y}, {at.x + width, y + line}) && ImGui::IsWindowHovered())
             ImGui::SetTooltip("%s%s", name.c_str(),
-                              shown ? ", the one that is looked at; differences are against it"
-                                    : "; B looks at it");
+                              shown ? ", the shown one; differences are against it" : "; B shows it");
         at.x += width + em * 0.9F;
     };
     const RunKey shown = *ctx.runs.looked_at();

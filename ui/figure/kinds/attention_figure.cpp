@@ -76,12 +76,14 @@ struct Shown {
     [[nodiscard]] std::string scale_words(bool of_one_head) const {
         std::string words = fmt::format("attention, {}", whose(of));
         if (view.log) words += of == AttentionOf::difference ? ", symlog" : ", log";
-        if (view.range == AttentionRange::per_head && !of_one_head) words += ", each head's own range";
+        if (view.range == AttentionRange::per_head && !of_one_head && !own_range(view.ranges, range_name(of)))
+            words += ", each head's own range";
         return words;
     }
     /// Weights at position 0 may lie above a range that leaves them out.
     [[nodiscard]] BeyondEnds beyond() const {
-        const bool may = view.range != AttentionRange::unit && view.without_first;
+        const bool own = own_range(view.ranges, range_name(of)).has_value();
+        const bool may = own || (view.range != AttentionRange::unit && view.without_first);
         return {.low = may && of == AttentionOf::difference, .high = may};
     }
     /// Of rows that were recorded in bins: how much of them is known.

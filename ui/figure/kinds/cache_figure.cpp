@@ -69,10 +69,7 @@ public:
         double y = place.y;
         if (m_all)
             y += draw_legend(pen, {place.x, y}, place.width, cache_legend(pen.style.theme, picture)) + 2;
-        if (has_drift())
-            y += draw_colour_bar(pen, {place.x, y, place.width, 0}, m_images.drift_scale(pen.style.theme),
-                                 quantity_words(m_view.quantity)) +
-                 2;
+        if (has_drift()) y += draw_drift_scale(pen, {place.x, y, place.width, 0}) + 2;
         const double meter = entries() ? pen.small_line() : 0;
         const CachePlaces places =
             cache_places(pen, {place.x, y, place.width - 2, place.bottom() - y - meter}, picture, m_all);
@@ -119,9 +116,15 @@ private:
     [[nodiscard]] CachePicture picture() const { return {*m_recording, m_model, m_images, m_marks}; }
     void colour(const FigurePen& pen) const {
         constexpr int64_t most_columns = 4096;
-        m_images.update(
-            m_model, {m_map, m_view.rows, m_view.log, m_view.top.value_or(m_model.shown_top()), most_columns},
-            pen.style.theme);
+        m_images.update(m_model,
+                        {m_map, m_view.rows, m_view.log,
+                         drift_top(m_view, m_view.top.value_or(m_model.shown_top())), most_columns},
+                        pen.style.theme);
+    }
+    double draw_drift_scale(const FigurePen& pen, const FigureRect& place) const {
+        const ColourScale scale = m_images.drift_scale(pen.style.theme);
+        return draw_colour_bar(pen, place, scale, quantity_words(m_view.quantity),
+                               {.low = false, .high = m_model.shown_top() > scale.max});
     }
     /// Of legend and scale.
     [[nodiscard]] double heads(const FigurePen& pen, double width) const {

@@ -1,7 +1,7 @@
 // The refresh landscape of a text with the staircases of schedules, and the frontier of loss against refreshes.
 #include "engine/base/error.h"
 #include "engine/landscape/staircase.h"
-#include "engine/record/recording/last_config.h"
+#include "engine/record/recording/logged_config.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"

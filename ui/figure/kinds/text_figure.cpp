@@ -208,7 +208,7 @@ private:
             map.push_back(paint.colours().at(i / 255.0).background);
         draw_colour_bar(pen, {place.x, place.y + legend, place.width, 0},
                         ColourScale{map, m_text.range().min, m_text.range().max, false},
-                        with_unit(m_text.label(), m_text.unit()));
+                        with_unit(m_text.label(), m_text.unit()), {m_text.below(), m_text.above()});
     }
 
     /// Hands out each part with its layout and its upper left corner. \return the height of all

@@ -41,7 +41,7 @@ void draw_notes(const FigurePen& pen, const SignalsModel& model, const FigureRec
     paint_note_numbers(pen, model.marks.front(), model.steps_over(marks), marks.y, pen.style.small_pt * 1.15);
 }
 
-/// Below the letters: a tick of every refresh where they are many, of every one that a limit held back, of every draft that was cut, and of
+/// Below the letters: a tick of every refresh where they are many, of every one that a limit prevented, of every draft that was cut, and of
 /// every live change.
 void draw_ticks(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
     double y = marks.y + pen.style.small_pt * 1.5;

@@ -68,7 +68,7 @@ std::vector<LegendEntry> SignalsFigure::legend(const FigurePen& pen) const {
     if (thresholds) entries.push_back({"threshold", pen.style.theme.text_muted, LegendEntry::Mark::dashed});
     if (m_model.has(MarkLane::blocked))
         entries.push_back(
-            {"held back by a limit", held_back_colour(pen.style.theme), LegendEntry::Mark::box});
+            {"prevented by a limit", held_back_colour(pen.style.theme), LegendEntry::Mark::box});
     const bool rejected = std::ranges::any_of(m_model.plots, [](const Plot& plot) {
         return std::ranges::any_of(plot.curves,
                                    [](const Curve& curve) { return curve.rejected.has_value(); });

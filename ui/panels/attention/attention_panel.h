@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/draw/copy_menu.h"
+#include "ui/draw/range_bar.h"
 #include "ui/figure/paint/attention_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/attention/attention_colours.h"
@@ -67,6 +68,7 @@ private:
                                          int64_t key) const;
 
     AttentionColours m_colours;
+    RangeBar m_range_bar;
     ReadHistory m_history; ///< of the shown recording
     CopyMenu m_menu;       ///< of the enlarged head's map
     HeadRanking m_ranking;

@@ -1,6 +1,5 @@
 // Controls of the Attention panel: whose attention, the scale, what is shown.
 #include "ui/base/format.h"
-#include "ui/draw/colour_bar.h"
 #include "ui/draw/text.h"
 #include "ui/panels/attention/attention_frame.h"
 #include "ui/panels/attention/attention_panel.h"
@@ -103,11 +102,26 @@ void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
     using Range = AttentionRange;
     const ColourScale scale =
         m_colours.scale(place_of(f.layers, ctx.selection.layer), place_of(f.heads, ctx.selection.head));
-    draw_fitting_colour_bar("weight", scale, 7 * f.em);
     const Range range = f.view->range;
-    std::string note = range == Range::unit ? "fixed" : range == Range::shared ? "shared" : "this head";
+    const bool own = m_colours.own_range(),
+               may_lie_beyond = own || (range != Range::unit && f.view->without_first);
+    std::string note = own                      ? "own"
+                       : range == Range::unit   ? "fixed"
+                       : range == Range::shared ? "shared"
+                                                : "this head";
     if (f.view->log && m_colours.differences()) note += ", symlog";
-    if (range != Range::unit && f.view->without_first) note += ", without position 0";
+    if (!own && range != Range::unit && f.view->without_first) note += ", without position 0";
+    if (m_range_bar.draw(ctx, f.view->ranges,
+                         {.name = "attention",
+                          .of = range_name(m_colours.of()),
+                          .scale = scale,
+                          .kind = m_colours.differences() ? RangeKind::has_signs : RangeKind::from_zero,
+                          .below = may_lie_beyond && m_colours.differences(),
+                          .above = may_lie_beyond,
+                          .words = note,
+                          .widens = range != Range::unit},
+                         7 * f.em))
+        m_colours.reset_range();
     ctx.landmarks.set_text([&] { return fmt::format("{}, up to {}", note, format_number(scale.max)); },
                            "attention/range");
     ImGui::SameLine();
@@ -122,14 +136,18 @@ void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
 void AttentionPanel::draw_range_options(const Frame& f) {
     using Range = AttentionRange;
     ImGui::SeparatorText("Colour range");
-    const auto choice = [&f](const char* label, Range range, const char* help) {
-        if (ImGui::RadioButton(label, f.view->range == range)) f.view->range = range;
+    const auto choice = [&](const char* label, Range range, const char* help) {
+        if (ImGui::RadioButton(label, !m_colours.own_range() && f.view->range == range)) {
+            f.view->range = range;
+            set_own_range(f.view->ranges, range_name(m_colours.of()), std::nullopt);
+        }
         ImGui::SetItemTooltip("%s", help);
     };
     choice("0 to 1", Range::unit, "The same for every run.");
     choice("Largest weight of all heads", Range::shared, "One scale for the whole grid.");
     choice("Largest weight of each head", Range::per_head, "Heads cannot be compared by colour.");
-    ImGui::BeginDisabled(f.view->range == Range::unit);
+    if (m_colours.own_range()) ImGui::TextDisabled("One of your own: the colour bar changes it");
+    ImGui::BeginDisabled(f.view->range == Range::unit || m_colours.own_range());
     ImGui::Checkbox("Range without position 0", &f.view->without_first);
     ImGui::SetItemTooltip("Many heads put most of their weight there.");
     if (ImGui::Button("Fit range")) m_colours.reset_range();

@@ -3,7 +3,6 @@
 #include "engine/control/cache_choice.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/colour_bar.h"
 #include "ui/draw/screen_canvas.h"
 #include "ui/draw/text.h"
 #include "ui/draw/widgets.h"
@@ -91,7 +90,7 @@ void CachePanel::draw(UiContext& ctx) {
 void CachePanel::colour_images(const UiContext& ctx, const Frame& f) {
     m_top = std::max(m_top, m_state.shown_top());
     f.view->top = m_top > 0 ? std::optional(m_top) : std::nullopt;
-    m_images.update(m_state, {f.map, m_rows, f.view->log, m_top, m_columns}, ctx.theme);
+    m_images.update(m_state, {f.map, m_rows, f.view->log, drift_top(*f.view, m_top), m_columns}, ctx.theme);
 }
 
 CachePicture CachePanel::picture(const UiContext& ctx, const Frame& f) const {
@@ -189,16 +188,26 @@ void CachePanel::draw_toolbar(UiContext& ctx, Frame& f) {
     draw_map_choice(f);
     ImGui::SameLine();
     if (f.map == CacheMap::entries) return draw_rows_choice(f);
-    const float bar = 5.5F * f.em; // the shortest colour bar with its two numbers
+    const float bar = 7 * f.em; // the shortest colour bar with its two numbers
     draw_quantity_choice(f, ImGui::CalcTextSize("Log").x + ImGui::GetFrameHeight() + 2.0F * f.em + bar);
     ImGui::SameLine();
     ImGui::Checkbox("Log", &f.view->log);
     ImGui::SameLine();
-    draw_fitting_colour_bar("drift", m_images.drift_scale(ctx.theme), 7 * f.em);
-    if (ImGui::BeginPopupContextItem("drift range")) {
-        if (ImGui::MenuItem("Fit range")) m_top = m_state.shown_top();
-        ImGui::EndPopup();
-    }
+    const std::string_view of = to_string(m_state.quantity());
+    const ColourScale scale = m_images.drift_scale(ctx.theme);
+    if (m_range_bar.draw(ctx, f.view->ranges,
+                         {.name = "cache",
+                          .of = of,
+                          .scale = scale,
+                          .kind = RangeKind::from_zero,
+                          .above = m_state.shown_top() > scale.max,
+                          .words = own_range(f.view->ranges, of)
+                                       ? "A range of your own"
+                                       : "Up to the largest drift; it widens by itself",
+                          .all = ValueRange{0, m_state.shown_top()},
+                          .widens = true},
+                         7 * f.em))
+        m_top = m_state.shown_top();
 }
 
 void CachePanel::draw_legend(UiContext& ctx, const Frame& f) {

@@ -2,6 +2,7 @@
 
 #include "ui/base/pixel_box.h"
 #include "ui/draw/copy_menu.h"
+#include "ui/draw/range_bar.h"
 #include "ui/figure/paint/cache_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/maps/cache_cells.h"
@@ -51,7 +52,8 @@ private:
     CacheRows m_rows; ///< of this frame
     CacheImages m_images;
     int64_t m_columns = 400; ///< of the last frame's images, at most
-    double m_top = 0;        ///< of the scale of drift: widens at once, narrows with "Fit range"
+    RangeBar m_range_bar;
+    double m_top = 0; ///< of the scale of drift: widens at once, narrows with "Fit range"
     CopyMenu m_menu;
     std::string m_under_mouse; ///< what the tooltip says
 };

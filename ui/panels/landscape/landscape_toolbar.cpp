@@ -92,7 +92,7 @@ void LandscapePanel::draw_progress(UiContext& ctx, const LandscapeState& state, 
     std::string words = fmt::format("{:.0f} %", share * 100);
     if (share > 0.02) words += ", " + duration(state.seconds / share * (1 - share)) + " left";
     if (ImGui::Button("Cancel")) ctx.engine.send(command::Stop{});
-    ImGui::SetItemTooltip("Keeps the rows that are there; Compute goes on with them");
+    ImGui::SetItemTooltip("Keeps the rows that are there; Compute continues with them");
     ImGui::SameLine();
     ImGui::ProgressBar(static_cast<float>(share), {width, ImGui::GetFrameHeight()}, words.c_str());
     ctx.host.keep_awake(0.3);
@@ -181,7 +181,18 @@ void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
     ctx.landmarks.set_text([&] { return fmt::format("{}: {}", to_string(f.objective()), f.judged.why); },
                            "landscape/objective");
     ImGui::SameLine();
-    m_range_bar.draw(ctx, f.cells, scale(ctx.theme), m_colours, spread(), 7 * f.em);
+    const std::string key = key_of(f.cells);
+    m_range_bar.draw(ctx, ctx.views.landscape.cells.ranges,
+                     {.name = "landscape",
+                      .of = key,
+                      .scale = scale(ctx.theme),
+                      .kind = m_colours.has_signs ? RangeKind::has_signs : RangeKind::free,
+                      .below = m_colours.below,
+                      .above = m_colours.above,
+                      .words = words_of(m_colours),
+                      .unit = unit_of(f.cells),
+                      .all = spread().extent()},
+                     7 * f.em);
     if (m_colours.own &&
         button("Automatic", "You have set this range, and it is kept. This restores the automatic range"))
         ctx.views.landscape.cells.set_own_range(f.objective(), std::nullopt);

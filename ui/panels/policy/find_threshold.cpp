@@ -26,7 +26,7 @@ CalibrationResult FindThreshold::work(const Question& question) {
 CalibrationResult FindThreshold::result(UiContext& ctx, const RefreshPolicy& policy) {
     if (!ctx.recording || ctx.steps == 0) {
         m_answers.clear();
-        return {std::nullopt, "There is no run yet to look at"};
+        return {std::nullopt, "There is no run yet"};
     }
     m_answers.ask({{ctx.recording, ctx.steps, policy}, m_trigger, m_per_1000}, ctx.steps <= immediate_steps);
     const CalibrationResult* answer = m_answers.answer();

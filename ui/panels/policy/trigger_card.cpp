@@ -123,7 +123,7 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, const Si
     ImGui::TextDisabled("every");
     const bool probes = signal && signal->cost == SignalCost::teacher_pass;
     ImGui::SetItemTooltip("%s", probes ? "Tokens between two probes"
-                                       : "The signal is looked at every so many tokens");
+                                       : "The signal is checked every so many tokens");
     ImGui::SameLine(0, em * 0.4F);
     number_entry(ctx, "every", trigger_key(index, TriggerField::every), small, whole);
     ImGui::SameLine(0, em * 0.8F);

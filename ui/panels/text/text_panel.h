@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/control/engine_link.h"
+#include "ui/draw/range_bar.h"
 #include "ui/figure/paint/text_paint.h"
 #include "ui/panels/panel.h"
 #include "ui/panels/text/compared_text.h"
@@ -52,6 +53,7 @@ private:
     void draw_toolbar(UiContext& ctx);
     void draw_signal_list(UiContext& ctx);
     void draw_scale(UiContext& ctx, float bar, const std::string& counted);
+    [[nodiscard]] ShownRange shown_range() const;
     static void draw_gain_choice(UiContext& ctx);
     static void draw_attention_choices(UiContext& ctx);
     void draw_attention_note(const UiContext& ctx) const;
@@ -74,6 +76,7 @@ private:
     float m_width = 0, m_font = 0;
     ColouredText m_coloured;
     TokenPaint m_paint;
+    RangeBar m_range_bar;
     TokenOrigins m_origins;
     GoneTokens m_gone; ///< at the shown step: dimmed
     RejectedDrafts m_rejected;

@@ -1,7 +1,6 @@
 // The line above the text: what colours it, and the scale.
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/colour_bar.h"
 #include "ui/panels/text/text_panel.h"
 #include "ui/scene/landscape/cell_values.h"
 #include "ui/scene/maps/colour_maps.h"
@@ -25,15 +24,12 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
     m_paint.mix(text_hue(ctx.theme, m_coloured), ImGui::GetColorU32(ImGuiCol_WindowBg) | IM_COL32_A_MASK,
                 ctx.theme.text);
     const float row = ImGui::GetContentRegionAvail().x, font = ImGui::GetFontSize();
-    const float spacing = ImGui::GetStyle().ItemSpacing.x, inner = ImGui::GetStyle().ItemInnerSpacing.x;
+    const float spacing = ImGui::GetStyle().ItemSpacing.x;
     // The bar with its numbers keeps its width; the list takes what is left, the caption goes first where room is short.
     const bool verdicts = m_coloured.verdicts() != nullptr;
     const std::string counted = m_coloured.counted();
-    const ValueRange range = m_coloured.range();
     const float numbers =
-        verdicts ? ImGui::CalcTextSize(counted.c_str()).x
-                 : ImGui::CalcTextSize(format_value(range.min, "").c_str()).x +
-                       ImGui::CalcTextSize(format_value(range.max, m_coloured.unit()).c_str()).x + 2 * inner;
+        verdicts ? ImGui::CalcTextSize(counted.c_str()).x : RangeBar::numbers_width(shown_range());
     const float bar = verdicts ? 0 : std::clamp(row * 0.18F, font * 2.5F, font * 7);
     const char* caption = "Colour by";
     const float caption_width = ImGui::CalcTextSize(caption).x + spacing;
@@ -140,17 +136,24 @@ void TextPanel::draw_scale(UiContext& ctx, float bar, const std::string& counted
                               std::string(verdicts->no).c_str());
         return;
     }
-    const ImVec2 at = ImGui::GetCursorScreenPos();
-    ColourScale scale;
-    scale.min = m_coloured.range().min;
-    scale.max = m_coloured.range().max;
-    draw_colour_bar("##range", scale, bar, m_coloured.unit(), &m_paint.colours());
-    ctx.landmarks.set("text/scale", {at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
-    if (ImGui::IsItemHovered())
-        ImGui::SetTooltip("%s",
-                          m_coloured.by() == ColouredText::By::attention
-                              ? "The scale ends at the largest weight of one position, position 0 left out"
-                              : "Range of the run so far; it widens by itself");
+    m_range_bar.draw(ctx, ctx.views.text.ranges, shown_range(), bar);
+}
+
+ShownRange TextPanel::shown_range() const {
+    const ValueRange range = m_coloured.range();
+    ShownRange shown{.name = "text", .of = m_coloured.range_of(), .scale = {}};
+    shown.scale.min = range.min;
+    shown.scale.max = range.max;
+    shown.below = m_coloured.below();
+    shown.above = m_coloured.above();
+    shown.words = m_coloured.own_range() ? "A range of your own"
+                  : m_coloured.by() == ColouredText::By::attention
+                      ? "Up to the largest weight of one position, position 0 left out"
+                      : "Range of the run so far; it widens by itself";
+    shown.unit = m_coloured.unit();
+    shown.all = m_coloured.all_values();
+    shown.tokens = &m_paint.colours();
+    return shown;
 }
 
 } // namespace refreshlab::ui

@@ -15,6 +15,8 @@ void AttentionColours::show(const AttentionView& view, AttentionOf of) {
         reset_range();
     m_of = of;
     m_range = view.range;
+    const auto own = ui::own_range(view.ranges, range_name(of));
+    m_own = own ? std::optional(own->max) : std::nullopt;
     m_log = view.log;
     m_without_first = view.without_first;
     m_map = view.map;
@@ -51,6 +53,7 @@ ColourScale AttentionColours::scale(size_t layer_index, size_t head_index) const
     const size_t at = layer_index * m_heads + head_index;
     if (m_range == AttentionRange::per_head && at < m_head_max.size() && m_head_max[at] > 0)
         scale.max = m_head_max[at];
+    if (m_own) scale.max = *m_own;
     if (scale.log && !differences()) scale.min = scale.max * std::pow(10.0, -log_decades);
     if (differences()) scale.min = -scale.max;
     return scale;
@@ -62,8 +65,8 @@ void AttentionColours::colour(std::span<const HalfCell> cells, const ColourScale
 }
 
 std::string AttentionColours::key() const {
-    std::string key = fmt::format("{} {} {} {} {}", map_name(), static_cast<int>(m_of), m_log,
-                                  static_cast<int>(m_range), m_shared_max);
+    std::string key = fmt::format("{} {} {} {} {} {}", map_name(), static_cast<int>(m_of), m_log,
+                                  static_cast<int>(m_range), m_shared_max, m_own.value_or(0));
     if (m_range == AttentionRange::per_head)
         for (const double top : m_head_max)
             key += fmt::format(" {}", top);

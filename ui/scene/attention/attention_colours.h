@@ -27,6 +27,7 @@ public:
     /// position 0 after without.
     void show(const AttentionView& view, AttentionOf of);
     [[nodiscard]] AttentionOf of() const { return m_of; }
+    [[nodiscard]] bool own_range() const { return m_own.has_value(); } ///< a person chose it
     /// Name of the map in use.
     [[nodiscard]] std::string_view map_name() const {
         return differences() ? signed_map : m_map.empty() ? theme_map : std::string_view(m_map);
@@ -50,6 +51,7 @@ public:
 private:
     AttentionOf m_of = AttentionOf::student;
     AttentionRange m_range = AttentionRange::shared;
+    std::optional<double> m_own; ///< upper end of a range of one's own
     bool m_log = true, m_without_first = true;
     std::string m_map;
     size_t m_heads = 0; ///< of a layer

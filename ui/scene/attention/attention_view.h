@@ -3,6 +3,7 @@
 #include "engine/control/run_config.h"
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/attention/head_ranking.h"
+#include "ui/scene/axes/own_range.h"
 
 #include <array>
 #include <cstdint>
@@ -34,6 +35,7 @@ struct AttentionScales {
 struct AttentionView {
     AttentionOf of = AttentionOf::student; ///< where a run has both models
     AttentionRange range = AttentionRange::shared;
+    OwnRanges ranges = {};     ///< in place of it, by range_name()
     bool log = true;           ///< of weights; of differences, which have signs: symlog
     bool without_first = true; ///< the range leaves position 0 out, which takes most mass in many heads
     std::string map = {};      ///< name of a colour map for weights; empty: the theme's
@@ -46,6 +48,11 @@ struct AttentionView {
         {}; ///< as the panel shows it: of one run, in no file; nothing: what fits
     friend bool operator==(const AttentionView&, const AttentionView&) = default;
 };
+
+/// What own ranges of colours are of: "weight", from 0, or "difference", even about 0.
+[[nodiscard]] constexpr std::string_view range_name(AttentionOf of) {
+    return of == AttentionOf::difference ? "difference" : "weight";
+}
 
 /// Whose attention a run of this mode shows: of one model there is one.
 [[nodiscard]] AttentionOf shown_attention(const AttentionView& view, Mode mode);

@@ -142,46 +142,11 @@ CellValue CellChoice::under(Objective objective) const {
 }
 
 std::optional<ValueRange> CellChoice::own_range(Objective objective) const {
-    const auto found = ranges.find(key_of(under(objective)));
-    return found == ranges.end() ? std::nullopt : std::optional(found->second);
+    return ui::own_range(ranges, key_of(under(objective)));
 }
 
 void CellChoice::set_own_range(Objective objective, const std::optional<ValueRange>& range) {
-    const std::string key = key_of(under(objective));
-    if (!range)
-        ranges.erase(key);
-    else if (is_usable(*range))
-        ranges[key] = *range;
-}
-
-void set_ranges(CellChoice& choice, const StoredRanges& stored) {
-    choice.ranges.clear();
-    for (const auto& [key, ends] : stored)
-        if (const ValueRange range{ends.first, ends.second}; is_usable(range)) choice.ranges[key] = range;
-}
-
-StoredRanges stored_ranges(const CellChoice& choice) {
-    StoredRanges stored;
-    for (const auto& [key, range] : choice.ranges)
-        stored[key] = {range.min, range.max};
-    return stored;
-}
-
-bool is_usable(ValueRange range) {
-    return std::isfinite(range.min) && std::isfinite(range.max) && range.max > range.min &&
-           std::isfinite(range.span());
-}
-
-ValueRange moved_end(ValueRange range, bool has_signs, RangeEnd end, double value) {
-    if (!std::isfinite(value)) return range;
-    constexpr double least_part = 1e-3; // of the range as it was
-    const double least = least_part * range.span();
-    if (has_signs) {
-        const double size = std::max(end == RangeEnd::high ? value : -value, least / 2);
-        return {-size, size};
-    }
-    if (end == RangeEnd::high) return {range.min, std::max(value, range.min + least)};
-    return {std::min(value, range.max - least), range.max};
+    ui::set_own_range(ranges, key_of(under(objective)), range);
 }
 
 } // namespace refreshlab::ui

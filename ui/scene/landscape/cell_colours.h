@@ -1,14 +1,12 @@
 #pragma once
 
-#include "ui/scene/axes/auto_range.h"
+#include "ui/scene/axes/own_range.h"
 #include "ui/scene/landscape/cell_values.h"
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -61,8 +59,8 @@ struct CellColours {
 
 /// What the picture of a landscape shows and with which colours, as a person chose it: on screen and on paper.
 struct CellChoice {
-    CellValue value;                                       ///< its objective is the view's, see under()
-    std::map<std::string, ValueRange, std::less<>> ranges; ///< of one's own, by key_of()
+    CellValue value;  ///< its objective is the view's, see under()
+    OwnRanges ranges; ///< by key_of()
     /// The value as it is shown under an objective.
     [[nodiscard]] CellValue under(Objective objective) const;
     [[nodiscard]] std::optional<ValueRange> own_range(Objective objective) const;
@@ -74,19 +72,5 @@ struct CellChoice {
 [[nodiscard]] std::string key_of(const CellValue& value);
 /// Of a value under the loss. Nothing where the key is empty. A name that no landscape holds is not known here.
 [[nodiscard]] std::optional<CellValue> cell_value_of(std::string_view key);
-
-/// As a settings file has them: low and high by key. What is no range is left out.
-using StoredRanges = std::map<std::string, std::pair<double, double>>;
-void set_ranges(CellChoice& choice, const StoredRanges& stored);
-[[nodiscard]] StoredRanges stored_ranges(const CellChoice& choice);
-
-/// A range can hold colours: finite numbers, the first below the second.
-[[nodiscard]] bool is_usable(ValueRange range);
-
-/// Ends of a range, one of which a person moves.
-enum class RangeEnd : uint8_t { low, high };
-/// The range with one end at `value`; with signs the other end goes along. An end that would meet or pass the other one (with
-/// signs: 0) stays just before it.
-[[nodiscard]] ValueRange moved_end(ValueRange range, bool has_signs, RangeEnd end, double value);
 
 } // namespace refreshlab::ui

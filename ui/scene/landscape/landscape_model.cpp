@@ -15,7 +15,7 @@ constexpr std::string_view stairs_keys[num_stairs] = {"run", "policy", "blind", 
 
 StoredLandscapeView stored(const LandscapeView& view) {
     StoredLandscapeView kept{.value = key_of(view.cells.value),
-                             .ranges = stored_ranges(view.cells),
+                             .ranges = stored_ranges(view.cells.ranges),
                              .hidden = {},
                              .objective = {},
                              .scope = std::string(key_of(view.scope))};
@@ -28,7 +28,7 @@ StoredLandscapeView stored(const LandscapeView& view) {
 LandscapeView landscape_view(const StoredLandscapeView& stored) {
     LandscapeView view;
     if (const auto value = cell_value_of(stored.value)) view.cells.value = *value;
-    set_ranges(view.cells, stored.ranges);
+    view.cells.ranges = own_ranges(stored.ranges);
     const auto judged = std::ranges::find_if(
         objectives, [&](Objective objective) { return to_string(objective) == stored.objective; });
     if (judged != std::end(objectives)) view.objective = *judged;

@@ -36,4 +36,9 @@ std::string_view to_string(DriftQuantity quantity) {
     return words[static_cast<size_t>(quantity)];
 }
 
+double drift_top(const CacheView& view, double fitting) {
+    const auto own = own_range(view.ranges, to_string(view.quantity));
+    return own ? own->max : fitting;
+}
+
 } // namespace refreshlab::ui

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/record/recording/recording.h"
+#include "ui/scene/axes/own_range.h"
 #include "ui/scene/maps/cache_cells.h"
 
 #include <array>
@@ -28,7 +29,8 @@ struct CacheView {
     std::optional<CacheMap> map = {}; ///< nothing: as the run has it
     CacheRows rows = {};              ///< of entries: all layers, or the KV heads of one
     DriftQuantity quantity = DriftQuantity::mean;
-    bool log = false; ///< of drift
+    bool log = false;      ///< of drift
+    OwnRanges ranges = {}; ///< of drift's colours, by quantity; they begin at 0
     std::optional<double> top =
         {}; ///< end of drift's scale, as the panel shows it: of one run, in no file; nothing: what fits
     friend bool operator==(const CacheView&, const CacheView&) = default;
@@ -40,6 +42,8 @@ struct CacheView {
 [[nodiscard]] CacheMap shown_map(const CacheView& view, const Recording& recording);
 /// Those of the view; all layers where the run has no such layer.
 [[nodiscard]] CacheRows shown_rows(const CacheView& view, const CacheState& cache);
+/// Upper end of drift's colours: a person's own. \param fitting  what fits
+[[nodiscard]] double drift_top(const CacheView& view, double fitting);
 /// Entries that the run's cache policy may keep in a row: its budget; 0 where it has none.
 [[nodiscard]] double entry_budget(const RunConfig& config);
 

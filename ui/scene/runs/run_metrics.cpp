@@ -1,6 +1,10 @@
 #include "ui/scene/runs/run_metrics.h"
 
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace refreshlab::ui {
@@ -80,6 +84,24 @@ void RunMetrics::update(const Recording& recording, int64_t steps) {
     }
 }
 
+std::span<const std::string_view> run_table_keys() {
+    static constexpr std::array<std::string_view, num_run_columns + 1> keys = {
+        "name",         "change",  "steps",       "refreshes", "added_percent",
+        "entropy_bits", "kl_nats", "teacher_ppl", "acceptance"};
+    return keys;
+}
+
+std::string_view run_column_key(RunColumn column) {
+    const auto i = static_cast<size_t>(column);
+    return run_table_keys()[column == RunColumn::name ? 0 : i + 1];
+}
+
+std::optional<RunColumn> run_column_named(std::string_view key) {
+    for (size_t i = 0; i < num_run_columns; ++i)
+        if (run_column_key(static_cast<RunColumn>(i)) == key) return static_cast<RunColumn>(i);
+    return std::nullopt;
+}
+
 const char* run_column_name(RunColumn column) {
     switch (column) {
     case RunColumn::name:
@@ -148,6 +170,13 @@ std::optional<double> run_number(const RunNumbers& numbers, RunColumn column) {
         return numbers.acceptance;
     }
     return std::nullopt;
+}
+
+std::string run_number_words(const RunNumbers& numbers, RunColumn column) {
+    const auto value = run_number(numbers, column);
+    if (!value) return "-";
+    const bool count = column == RunColumn::steps || column == RunColumn::refreshes;
+    return count ? format_thousands(static_cast<int64_t>(*value)) : format_number(*value);
 }
 
 } // namespace refreshlab::ui

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,8 +71,14 @@ enum class RunColumn : uint8_t {
     acceptance,
 };
 inline constexpr size_t num_run_columns = 8;
-[[nodiscard]] const char* run_column_name(RunColumn column);    ///< "Mean KL (nats)"
+[[nodiscard]] std::string_view run_column_key(RunColumn column); ///< "kl_nats": in views, settings, options
+[[nodiscard]] std::optional<RunColumn> run_column_named(std::string_view key); ///< nothing: there is none
+[[nodiscard]] const char* run_column_name(RunColumn column);                   ///< "KL (nats)"
+/// Columns of a table of runs in their order: the name, "change" (what is other in the run), the numbers.
+[[nodiscard]] std::span<const std::string_view> run_table_keys();
 [[nodiscard]] const char* run_column_meaning(RunColumn column); ///< a sentence
+/// Of the metrics, as tables have it: "1,024", "3.21"; "-" where it is not known.
+[[nodiscard]] std::string run_number_words(const RunNumbers& numbers, RunColumn column);
 /// Of the metrics; a name has none.
 [[nodiscard]] std::optional<double> run_number(const RunNumbers& numbers, RunColumn column);
 

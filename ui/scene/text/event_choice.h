@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/base/table_view.h"
 #include "ui/scene/text/step_marks.h"
 
 #include <array>
@@ -10,9 +11,10 @@
 
 namespace refreshlab::ui {
 
-/// Which lanes the table of events shows.
+/// What the table of events shows: which lanes, which columns, in which order.
 struct EventChoice {
     std::array<bool, mark_lanes.size()> hidden{};
+    TableView table = {}; ///< columns by event_column_keys()
     [[nodiscard]] bool shows(MarkLane lane) const { return !hidden[static_cast<size_t>(lane)]; }
     friend bool operator==(const EventChoice&, const EventChoice&) = default;
 };

@@ -1,6 +1,5 @@
 #include "ui/scene/text/event_table.h"
 
-#include "engine/base/csv_text.h"
 #include "ui/base/format.h"
 #include "ui/scene/text/token_label.h"
 
@@ -59,6 +58,12 @@ std::string_view event_column_name(EventColumn column) {
     return names[static_cast<size_t>(column)];
 }
 
+std::span<const std::string_view> event_column_keys() {
+    static constexpr std::array<std::string_view, num_event_columns> keys = {
+        "step", "reason", "value", "threshold", "spliced", "ms", "token_read", "before", "after"};
+    return keys;
+}
+
 EventRow event_row(const Recording& recording, int64_t steps, const StepMarks& marks, MarkLane lane,
                    size_t index) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
@@ -98,7 +103,7 @@ EventRow event_row(const Recording& recording, int64_t steps, const StepMarks& m
     }
     case MarkLane::blocked: {
         const BlockedFire& fire = marks.blocked(index);
-        row.reason = fmt::format("{}, held back by {}", reason_label(signals, fire.hits), limit_words(fire));
+        row.reason = fmt::format("{}, prevented by {}", reason_label(signals, fire.hits), limit_words(fire));
         break;
     }
     case MarkLane::cut: {
@@ -124,7 +129,20 @@ EventRow event_row(const Recording& recording, int64_t steps, const StepMarks& m
     return row;
 }
 
-void sort_events(std::vector<EventRow>& rows, EventColumn column, bool descending) {
+std::vector<EventRow> event_rows(const Recording& recording, const StepMarks& marks,
+                                 const EventChoice& choice, StepRange range) {
+    std::vector<EventRow> rows;
+    for (const MarkLane lane : mark_lanes)
+        for (size_t i = choice.shows(lane) ? marks.first_from(lane, range.first) : marks.count(lane);
+             i < marks.count(lane) && marks.step(lane, i) <= range.last; ++i)
+            rows.push_back(event_row(recording, recording.steps(), marks, lane, i));
+    sort_events(rows, choice.table);
+    return rows;
+}
+
+void sort_events(std::vector<EventRow>& rows, const TableView& view) {
+    const auto column = static_cast<EventColumn>(view.sorted_column(event_column_keys()).value_or(0));
+    const bool descending = view.descending;
     std::ranges::stable_sort(rows, [&](const EventRow& a, const EventRow& b) {
         const EventRow &low = descending ? b : a, &high = descending ? a : b;
         if (const std::string* text = text_of(low, column)) return *text < *text_of(high, column);
@@ -134,18 +152,14 @@ void sort_events(std::vector<EventRow>& rows, EventColumn column, bool descendin
     });
 }
 
-std::string events_csv(std::span<const EventRow> rows) {
-    std::string csv;
-    for (const std::string_view name : names)
-        csv.append(csv.empty() ? "" : ",").append(name);
-    csv += '\n';
+DataTable events_table(std::span<const EventRow> rows) {
+    DataTable table{{names.begin(), names.end()}, {}};
     const auto number = [](double value) { return std::isnan(value) ? std::string() : exact_number(value); };
     for (const EventRow& row : rows)
-        csv +=
-            fmt::format("{},{},{},{},{},{},{},{},{}\n", row.step, csv_field(row.reason), number(row.value),
-                        number(row.threshold), number(row.spliced), number(row.ms), csv_field(row.token_read),
-                        csv_field(row.chosen_before), csv_field(row.chosen_after));
-    return csv;
+        table.rows.push_back({fmt::format("{}", row.step), row.reason, number(row.value),
+                              number(row.threshold), number(row.spliced), number(row.ms), row.token_read,
+                              row.chosen_before, row.chosen_after});
+    return table;
 }
 
 } // namespace refreshlab::ui

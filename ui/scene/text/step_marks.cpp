@@ -158,4 +158,10 @@ std::string_view limit_words(const BlockedFire& fire) {
     return fire.budget ? "the budget" : "a cool-down";
 }
 
+char mark_letter(const StepMarks& marks, MarkLane lane, size_t index) {
+    return lane == MarkLane::cut    ? 'x'
+           : lane == MarkLane::note ? 'N'
+                                    : reason_letter(marks.hits(lane, index));
+}
+
 } // namespace refreshlab::ui

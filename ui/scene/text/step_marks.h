@@ -95,6 +95,8 @@ private:
 [[nodiscard]] std::string cut_words(const TokenTable& tokens, const DraftEvent& draft);
 /// A note's first line, as far as it goes into a row; "bookmark" where it says nothing.
 [[nodiscard]] std::string note_words(const StepNote& note);
+/// In a badge: that of its reasons; 'x' of a draft that was cut, 'N' of a note. 0 of a change, which has none.
+[[nodiscard]] char mark_letter(const StepMarks& marks, MarkLane lane, size_t index);
 /// What held a refresh back: "the budget", "a cool-down", "the budget and a cool-down".
 [[nodiscard]] std::string_view limit_words(const BlockedFire& fire);
 

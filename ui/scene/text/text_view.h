@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ui/scene/axes/own_range.h"
+
 #include <string>
 #include <string_view>
 
@@ -16,6 +18,7 @@ struct TextView {
     std::string coloured_by = "entropy_bits"; ///< the name of a signal, or one of those above
     bool origins = false; ///< underlined by who wrote the cache entry, in place of the underline of the value
     bool rejected = false; ///< drafted tokens that verification rejected, struck out
+    OwnRanges ranges = {}; ///< of colours, by what colours
     friend bool operator==(const TextView&, const TextView&) = default;
 };
 

@@ -30,7 +30,7 @@ namespace refreshlab::ui {
 /// Of a mark: that of its reasons, paler where a limit held the refresh back; that of faults where a draft was cut; that of what is
 /// muted for changes; a note's own.
 [[nodiscard]] Colour mark_colour(const Theme& theme, const StepMarks& all, MarkLane lane, size_t index);
-/// Of refreshes that a limit held back, whatever their reasons.
+/// Of refreshes that a limit prevented, whatever their reasons.
 [[nodiscard]] Colour held_back_colour(const Theme& theme);
 
 /// Of a refresh by its reasons.

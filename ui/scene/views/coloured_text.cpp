@@ -40,8 +40,19 @@ void ColouredText::forget() {
 
 void ColouredText::update(const std::shared_ptr<const Recording>& recording, int64_t steps,
                           const TextView& view, const ColourSources& sources) {
-    m_recording = recording;
+    m_all = {0, 0};
+    m_range_of = view.coloured_by;
     m_steps = steps;
+    choose(recording, view, sources);
+    const auto own = ui::own_range(view.ranges, m_range_of);
+    m_own = own.has_value();
+    m_range = own.value_or(m_range);
+}
+
+void ColouredText::choose(const std::shared_ptr<const Recording>& recording, const TextView& view,
+                          const ColourSources& sources) {
+    const int64_t steps = m_steps;
+    m_recording = recording;
     m_step = sources.step;
     m_gains = sources.gains;
     m_gains_of = sources.gains_of;
@@ -54,6 +65,8 @@ void ColouredText::update(const std::shared_ptr<const Recording>& recording, int
         m_by = By::gain;
         for (const float gain : m_gains) // what a refresh would cost counts as 0
             if (!is_absent(gain)) m_range.max = std::max(m_range.max, static_cast<double>(gain));
+        m_all.max = m_range.max;
+        if (m_gains_of != Objective::loss) m_range_of += fmt::format(":{}", to_string(m_gains_of));
         return;
     }
     if (view.coloured_by == mean_colouring || view.coloured_by == head_colouring) {
@@ -64,6 +77,7 @@ void ColouredText::update(const std::shared_ptr<const Recording>& recording, int
         if (m_step > 1 && !recording->step(m_step).fed) --m_step;
         if (m_read.update(*recording, recording->prompt_length() + m_step - 1, m_head))
             m_range.max = std::max(m_range.max, static_cast<double>(m_read.largest()));
+        m_all.max = m_range.max;
         return;
     }
     const std::span<const Signal> table = recording ? recording->signals() : signals();
@@ -77,6 +91,7 @@ void ColouredText::update(const std::shared_ptr<const Recording>& recording, int
     if (recording && steps > 0) {
         const SeriesSummary all = m_series.series(m_id).summary(1, steps);
         if (all.finite > 0) {
+            m_all = {static_cast<double>(all.min), static_cast<double>(all.max)};
             range.include(static_cast<double>(all.min));
             range.include(static_cast<double>(all.max));
         }

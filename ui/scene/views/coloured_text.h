@@ -68,9 +68,15 @@ public:
     [[nodiscard]] const Verdicts* verdicts() const {
         return m_verdicts;
     } ///< of a signal that says yes or no; else null
-    /// From 0, where a refresh is worth nothing, to the largest gain; from 0 to the most that one position was given, the first
-    /// left out, on which many heads rest; of a signal all values of the run, rounded outward.
+    /// A person's own; else from 0, where a refresh is worth nothing, to the largest gain; from 0 to the most that one position was
+    /// given, the first left out, on which many heads rest; of a signal all values of the run, rounded outward.
     [[nodiscard]] ValueRange range() const { return m_range; }
+    [[nodiscard]] bool own_range() const { return m_own; }
+    /// What own ranges are of: the signal, or what else colours.
+    [[nodiscard]] const std::string& range_of() const { return m_range_of; }
+    [[nodiscard]] ValueRange all_values() const { return m_all; } ///< that the automatic range is of
+    [[nodiscard]] bool below() const { return m_all.min < m_range.min; }
+    [[nodiscard]] bool above() const { return m_all.max > m_range.max; }
     [[nodiscard]] std::string label() const; ///< "Entropy", "Read by step 12, layer 3 head 5"
     [[nodiscard]] std::string unit() const;
     /// Words of a yes or no: "120 right, 14 wrong". Cost: one look at every step.
@@ -90,13 +96,19 @@ public:
     [[nodiscard]] TokenLook look(const TokenPaint& paint, float value) const;
 
 private:
+    /// What colours, and the range of all its values.
+    void choose(const std::shared_ptr<const Recording>& recording, const TextView& view,
+                const ColourSources& sources);
+
     std::shared_ptr<const Recording> m_recording;
     int64_t m_steps = 0, m_step = 0;
     By m_by = By::nothing;
     const Signal* m_signal = nullptr;
     size_t m_id = 0; ///< of the signal
     const Verdicts* m_verdicts = nullptr;
-    ValueRange m_range;
+    ValueRange m_range, m_all;
+    bool m_own = false; ///< a person chose m_range
+    std::string m_range_of;
     SeriesSet m_series;
     std::span<const float> m_gains; ///< of the caller, until the next update()
     Objective m_gains_of = Objective::loss;

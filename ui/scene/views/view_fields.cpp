@@ -18,6 +18,27 @@ ViewField field(std::string_view words) {
             [](Views& to, const Views& from) { (to.*view).*member = (from.*view).*member; }};
 }
 
+constexpr auto events_table = [](auto& views) -> auto& {
+    return views.events.table;
+};
+constexpr auto runs_table = [](auto& views) -> auto& {
+    return views.runs;
+};
+
+/// Which columns of a table are shown. \param Table  the table of views, as one of the two above
+template <class Table>
+ViewField columns(std::string_view words, Table) {
+    return {words, [](const Views& a, const Views& b) { return Table{}(a).hidden == Table{}(b).hidden; },
+            [](Views& to, const Views& from) { Table{}(to).hidden = Table{}(from).hidden; }};
+}
+
+/// What its rows are sorted by.
+template <class Table>
+ViewField order(std::string_view words, Table) {
+    return {words, [](const Views& a, const Views& b) { return Table{}(a).order() == Table{}(b).order(); },
+            [](Views& to, const Views& from) { Table{}(to).set_order(Table{}(from).order()); }};
+}
+
 constexpr std::string_view of_plots = "Signals";
 
 /// Plots are one field: which are shown, and how each is.
@@ -54,8 +75,10 @@ std::span<const ViewField> view_fields() {
         field<&Views::text, &TextView::coloured_by>("Text: colours"),
         field<&Views::text, &TextView::origins>("Text: underlines by origin"),
         field<&Views::text, &TextView::rejected>("Text: rejected drafts"),
+        field<&Views::text, &TextView::ranges>("Text: colour range"),
         field<attention, &A::of>("Attention: whose"),
         field<attention, &A::range>("Attention: range"),
+        field<attention, &A::ranges>("Attention: colour range"),
         field<attention, &A::log>("Attention: logarithmic"),
         field<attention, &A::without_first>("Attention: range without position 0"),
         field<attention, &A::map>("Attention: colours"),
@@ -69,6 +92,7 @@ std::span<const ViewField> view_fields() {
         field<&Views::cache, &CacheView::rows>("Cache: rows"),
         field<&Views::cache, &CacheView::quantity>("Cache: quantity"),
         field<&Views::cache, &CacheView::log>("Cache: logarithmic"),
+        field<&Views::cache, &CacheView::ranges>("Cache: colour range"),
         field<&Views::distribution, &DistributionView::signal>("Distribution: signal"),
         field<&Views::distribution, &DistributionView::other>("Distribution: second signal"),
         field<&Views::distribution, &DistributionView::in_sight>("Distribution: steps"),
@@ -78,6 +102,10 @@ std::span<const ViewField> view_fields() {
         field<&Views::landscape, &LandscapeView::stairs>("Landscape: staircases"),
         field<&Views::landscape, &LandscapeView::scope>("Landscape: what the scope map shows"),
         field<&Views::events, &EventChoice::hidden>("Events: kinds"),
+        columns("Events: columns", events_table),
+        order("Events: order", events_table),
+        columns("Runs: columns", runs_table),
+        order("Runs: order", runs_table),
     };
     return fields;
 }

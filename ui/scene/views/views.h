@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/base/table_view.h"
 #include "ui/scene/attention/attention_view.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/landscape/landscape_view.h"
@@ -20,6 +21,7 @@ struct Views {
     DistributionView distribution;
     LandscapeView landscape;
     EventChoice events;
+    TableView runs; ///< columns by run_table_keys()
     friend bool operator==(const Views&, const Views&) = default;
 };
 
