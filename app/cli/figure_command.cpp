@@ -199,11 +199,11 @@ ui::EventChoice event_choice_of(const Options& options) {
     if (!options.only.empty()) {
         std::vector<std::string_view> keys;
         for (const ui::MarkLane lane : ui::mark_lanes)
-            keys.push_back(ui::lane_key(lane));
+            keys.push_back(ui::lane_words(lane).key);
         const auto shown = parse_list("--only", options.only, keys);
         for (const ui::MarkLane lane : ui::mark_lanes)
             choice.hidden[static_cast<size_t>(lane)] =
-                std::ranges::find(shown, ui::lane_key(lane)) == shown.end();
+                std::ranges::find(shown, ui::lane_words(lane).key) == shown.end();
     }
     choice.table = table_view_of(options, ui::event_column_keys());
     return choice;

@@ -3,12 +3,6 @@
 // notes. A row is there where it has marks.
 (() => {
     const { svg } = report;
-    const lanes = [
-        { lane: "refresh", words: "refreshes" },
-        { lane: "blocked", words: "prevented" },
-        { lane: "cut", words: "drafts cut" },
-        { lane: "change", words: "by hand" },
-    ];
     const badgeHeight = 14, rowHeight = 20;
 
     /** Marks closer than a badge's width become one badge with their number. */
@@ -50,18 +44,16 @@
     }
 
     /** Rows of the run that have marks; notes come last. */
-    report.laneRows = (run) => {
-        const rows = lanes.filter(({ lane }) => run.marks.some((mark) => mark.lane === lane));
-        return run.notes.length ? [...rows, { lane: "note", words: "notes" }] : rows;
-    };
+    report.laneRows = (run) => run.lanes.filter(({ lane }) =>
+        lane === "note" ? run.notes.length : run.marks.some((mark) => mark.lane === lane));
     report.lanesHeight = (run) => report.laneRows(run).length * rowHeight;
 
     /** \param x  pixels of a step  \param inSight  whether a step is shown */
     report.drawLanes = (view, left, width, x) => {
         const run = view.run, parts = [];
-        report.laneRows(run).forEach(({ lane, words }, row) => {
+        report.laneRows(run).forEach(({ lane, brief }, row) => {
             const y = row * rowHeight + rowHeight / 2;
-            parts.push(svg("text", { class: "axis", x: left - 8, y: y + 4, "text-anchor": "end" }, words),
+            parts.push(svg("text", { class: "axis", x: left - 8, y: y + 4, "text-anchor": "end" }, brief),
                 svg("path", { class: "grid", d: `M${left},${y}h${width}` }));
             if (lane === "note") {
                 const notes = run.notes.map((note, i) => ({ ...note, step: note.first, letter: String(i + 1), reason: note.text || "bookmark" }))

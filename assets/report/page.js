@@ -79,7 +79,7 @@
     function events(view) {
         const marks = view.run.marks;
         if (!marks.length) return null;
-        const kinds = { refresh: "refresh", blocked: "prevented", cut: "draft cut", change: "by hand" };
+        const kinds = Object.fromEntries(view.run.lanes.map(({ lane, one }) => [lane, one]));
         const rows = marks.map((mark) => make("tr", { class: mark.lane },
             make("td", {}, toStep(view, mark.step)),
             make("td", {}, make("i", { class: "swatch", "--hue": `var(--${mark.colour})` }), kinds[mark.lane]),

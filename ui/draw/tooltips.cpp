@@ -288,13 +288,9 @@ void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGro
         return end_plot_tip();
     }
     const auto step = [&](size_t i) { return format_thousands(ctx.marks.step(marks.lane, marks.index[i])); };
-    const char* what = marks.lane == MarkLane::blocked ? "refreshes prevented"
-                       : marks.lane == MarkLane::cut   ? "drafts cut"
-                       : marks.lane == MarkLane::note  ? "notes"
-                                                       : "refreshes";
     ImGui::TextUnformatted(fmt::format("{} {}, steps {} to {}",
-                                       format_thousands(static_cast<int64_t>(group.count())), what,
-                                       step(group.first), step(group.last))
+                                       format_thousands(static_cast<int64_t>(group.count())),
+                                       lane_words(marks.lane).many, step(group.first), step(group.last))
                                .c_str());
     if (group.count() > lines) {
         describe_crowd(ctx, marks, group);

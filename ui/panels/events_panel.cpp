@@ -101,30 +101,23 @@ void EventsPanel::next_in_line(float width) {
 
 /// A box for each lane that the run has, with its count.
 void EventsPanel::draw_choice(UiContext& ctx) {
-    constexpr std::array<std::array<const char*, 2>, mark_lanes.size()> words = {{{"refresh", "refreshes"},
-                                                                                  {"prevented", "prevented"},
-                                                                                  {"cut", "cuts"},
-                                                                                  {"change", "changes"},
-                                                                                  {"note", "notes"}}};
-    constexpr std::array tips = {
-        "Refreshes that were made", "Refreshes that a budget or a cool-down prevented",
-        "Drafts of which the teacher rejected a token", "What was changed by hand while the run went on",
-        "Notes that a person wrote beside steps"};
     const float box = ImGui::GetFrameHeight();
     bool first = true;
     for (const MarkLane lane : mark_lanes) {
         const auto i = static_cast<size_t>(lane);
-        const auto count = static_cast<int64_t>(ctx.marks.count(lane));
+        const size_t count = ctx.marks.count(lane);
+        const LaneWords& words = lane_words(lane);
         bool shown = ctx.views.events.shows(lane);
         if (count == 0 && lane != MarkLane::refresh) continue;
-        const std::string label = fmt::format("{} {}", format_thousands(count), words[i][count == 1 ? 0 : 1]);
+        const std::string label =
+            fmt::format("{} {}", format_thousands(static_cast<int64_t>(count)), words.of(count));
         if (!std::exchange(first, false))
             next_in_line(box + ImGui::GetStyle().ItemInnerSpacing.x + ImGui::CalcTextSize(label.c_str()).x);
         const ImVec2 at = ImGui::GetCursorScreenPos();
-        if (ImGui::Checkbox(fmt::format("{}###{}", label, lane_key(lane)).c_str(), &shown))
+        if (ImGui::Checkbox(fmt::format("{}###{}", label, words.key).c_str(), &shown))
             ctx.views.events.hidden[i] = !shown;
-        ImGui::SetItemTooltip("%s", tips[i]);
-        ctx.landmarks.set({at.x, at.y, box, box}, "events/choice/{}", lane_key(lane));
+        ImGui::SetItemTooltip("%s", std::string(words.meaning).c_str());
+        ctx.landmarks.set({at.x, at.y, box, box}, "events/choice/{}", words.key);
     }
 }
 
@@ -201,7 +194,8 @@ void EventsPanel::draw_row(UiContext& ctx, const EventRow& row) {
     if (row.lane == MarkLane::refresh)
         ctx.landmarks.set({at.x, at.y, line * 2, line}, "events/row/{}", row.index);
     else
-        ctx.landmarks.set({at.x, at.y, line * 2, line}, "events/row/{}/{}", lane_key(row.lane), row.index);
+        ctx.landmarks.set({at.x, at.y, line * 2, line}, "events/row/{}/{}", lane_words(row.lane).key,
+                          row.index);
     ImGui::PopID();
     ImGui::PopID();
     ImGui::TableNextColumn();

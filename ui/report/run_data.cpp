@@ -138,19 +138,25 @@ json again_of(const Recording& recording, const std::string& trace) {
 
 } // namespace
 
+json lanes_data() {
+    json lanes = json::array();
+    for (const MarkLane lane : mark_lanes)
+        lanes.push_back(
+            {{"lane", lane_name(lane)}, {"one", lane_words(lane).one}, {"brief", lane_words(lane).brief}});
+    return lanes;
+}
+
 json marks_data(const Recording& recording, const StepMarks& marks, PageColours& colours) {
     std::vector<std::pair<int64_t, json>> found;
     for (const MarkLane lane : {MarkLane::refresh, MarkLane::blocked, MarkLane::cut, MarkLane::change})
         for (size_t i = 0; i < marks.count(lane); ++i) {
             const EventRow row = event_row(recording, recording.steps(), marks, lane, i);
-            const char letter = reason_letter(marks.hits(lane, i));
+            const char letter = mark_letter(marks, lane, i);
             found.emplace_back(
                 row.step,
                 json{{"lane", lane_name(lane)},
                      {"step", row.step},
-                     {"letter", lane == MarkLane::cut ? "x"
-                                : letter == 0         ? ""
-                                                      : std::string(1, letter)},
+                     {"letter", letter == 0 ? "" : std::string(1, letter)},
                      {"colour", colours.of([&](const Theme& t) { return mark_colour(t, marks, lane, i); })},
                      {"reason",
                       lane == MarkLane::cut ? cut_words(recording.tokens(), marks.cut(i)) : row.reason},
@@ -207,6 +213,7 @@ json run_data(const ReportRun& run, const std::string& trace, PageColours& colou
             {"text", text_data(*recording)},
             {"signals", signals_data(recording, colours)},
             {"candidates", candidates_data(*recording)},
+            {"lanes", lanes_data()},
             {"marks", marks_data(*recording, marks, colours)},
             {"notes", notes_data(marks, colours)},
             {"summary", std::move(summary)},

@@ -27,6 +27,8 @@ namespace refreshlab::ui {
                                           PageColours& colours);
 /// Candidates of each step: "rows" [[id, probability, ...], ...], "labels" {id: words}.
 [[nodiscard]] nlohmann::json candidates_data(const Recording& recording);
+/// What lanes of marks are called.
+[[nodiscard]] nlohmann::json lanes_data();
 /// Refreshes, those prevented, drafts cut and changes by hand, by step; the columns are those of the panel Events.
 [[nodiscard]] nlohmann::json marks_data(const Recording& recording, const StepMarks& marks,
                                         PageColours& colours);

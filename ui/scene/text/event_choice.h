@@ -19,8 +19,7 @@ struct EventChoice {
     friend bool operator==(const EventChoice&, const EventChoice&) = default;
 };
 
-/// "refreshes", "held_back", "cuts", "changes", "notes": in the settings file.
-[[nodiscard]] std::string_view lane_key(MarkLane lane);
+/// Keys of lane_words(): in the settings file.
 [[nodiscard]] std::vector<std::string> hidden_lanes(const EventChoice& choice);
 /// Names that this version does not know are passed over.
 [[nodiscard]] EventChoice without_lanes(const std::vector<std::string>& keys);

@@ -13,6 +13,19 @@
 
 namespace refreshlab::ui {
 
+const LaneWords& lane_words(MarkLane lane) {
+    static constexpr std::array<LaneWords, mark_lanes.size()> words = {{
+        {"refreshes", "refresh", "refreshes", "refreshes", "Refreshes that were made"},
+        {"held_back", "refresh prevented", "refreshes prevented", "prevented",
+         "Refreshes that a budget or a cool-down prevented"},
+        {"cuts", "draft cut", "drafts cut", "drafts cut", "Drafts of which the teacher rejected a token"},
+        {"changes", "change by hand", "changes by hand", "by hand",
+         "What was changed by hand during the run"},
+        {"notes", "note", "notes", "notes", "Notes that a person wrote beside steps"},
+    }};
+    return words[static_cast<size_t>(lane)];
+}
+
 StepMarks::StepMarks(std::shared_ptr<const Recording> recording) {
     const int64_t steps = recording->steps();
     update(std::move(recording), steps);

@@ -28,6 +28,16 @@ enum class MarkLane : uint8_t {
 inline constexpr std::array mark_lanes = {MarkLane::refresh, MarkLane::blocked, MarkLane::cut,
                                           MarkLane::change, MarkLane::note};
 
+/// What a lane is called, wherever one is named.
+struct LaneWords {
+    std::string_view key;       ///< "held_back": in settings and on command lines
+    std::string_view one, many; ///< "refresh prevented", "refreshes prevented"
+    std::string_view brief;     ///< "prevented": where the row is seen
+    std::string_view meaning;   ///< a sentence without its full stop
+    [[nodiscard]] std::string_view of(size_t count) const { return count == 1 ? one : many; }
+};
+[[nodiscard]] const LaneWords& lane_words(MarkLane lane);
+
 /// Marks of one lane in a plot: their numbers in the lane and their pixel columns, ascending.
 struct LaneMarks {
     MarkLane lane = MarkLane::refresh;
