@@ -97,6 +97,8 @@ json everything() {
                       {"parameters", json::array()}};
         for (const CacheParameter& parameter : method.parameters)
             entry["parameters"].push_back(parameter_json(parameter));
+        for (const CacheFile& file : method.files)
+            entry["files"].push_back({{"key", file.key}, {"label", file.label}, {"help", file.help}});
         out["cache_policies"].push_back(std::move(entry));
     }
     return out;
@@ -132,6 +134,8 @@ void list_policies() {
                   value.is_string() ? value.get<std::string>() : value.dump(),
                   parameter.live ? ", live" : "");
         }
+        for (const CacheFile& file : method.files)
+            print("    {:<16} {} [a file]\n", file.key, file.help);
     }
 }
 

@@ -15,5 +15,6 @@ namespace refreshlab::app {
 [[nodiscard]] int carry_out(const ScopeCommandOptions& options);
 [[nodiscard]] int carry_out(const ScoreCommandOptions& options);
 [[nodiscard]] int carry_out(const StudyCommandOptions& options);
+[[nodiscard]] int carry_out(const TrainGateOptions& options);
 
 } // namespace refreshlab::app

@@ -120,6 +120,38 @@ ParameterEntry value_entry(std::string_view owner, Field field, const CacheParam
     return entry;
 }
 
+/// A path is taken as it stands; none is an empty text.
+ParameterEntry file_entry(std::string_view owner, Field field, const CacheFile& file) {
+    ParameterEntry entry;
+    Parameter& p = entry.parameter;
+    p.key = keep(fmt::format("{}_cache.{}", owner, file.key));
+    p.label = keep(fmt::format("{}'s {}", owner == "student" ? "Student" : "Teacher", file.label));
+    p.help = file.help;
+    p.kind = Kind::text;
+    p.form = "a file, or nothing";
+    p.live = false;
+    entry.reads = [](std::string_view) { return true; };
+    entry.get = [field, file](const RunConfig& config) -> std::optional<std::string> {
+        const auto& files = (config.*field).files;
+        const auto found = files.find(file.key);
+        return found == files.end() ? std::nullopt : std::optional(found->second.path);
+    };
+    entry.set = [field, file](RunConfig& config, const ParameterValue& value) {
+        (config.*field).files.find(file.key)->second = {std::string(value.text), {}};
+    };
+    entry.why_absent = [field, file](const RunConfig& config) {
+        return fmt::format("cache policy {} has no {}", (config.*field).policy, file.key);
+    };
+    return entry;
+}
+
+/// Of several methods' entries of one key the first counts: they mean the same.
+void add_once(std::vector<ParameterEntry>& table, size_t first, ParameterEntry entry) {
+    const auto same = [&](const ParameterEntry& other) { return other.parameter.key == entry.parameter.key; };
+    if (std::none_of(table.begin() + static_cast<int64_t>(first), table.end(), same))
+        table.push_back(std::move(entry));
+}
+
 } // namespace
 
 void add_cache_parameters(std::vector<ParameterEntry>& table) {
@@ -128,14 +160,10 @@ void add_cache_parameters(std::vector<ParameterEntry>& table) {
         table.push_back(policy_entry(owner, field));
         const size_t first = table.size();
         for (const CacheMethod& method : cache_methods()) {
-            for (const CacheParameter& parameter : method.parameters) {
-                ParameterEntry entry = value_entry(owner, field, parameter);
-                const auto same = [&](const ParameterEntry& other) {
-                    return other.parameter.key == entry.parameter.key;
-                };
-                if (std::none_of(table.begin() + static_cast<int64_t>(first), table.end(), same))
-                    table.push_back(std::move(entry));
-            }
+            for (const CacheParameter& parameter : method.parameters)
+                add_once(table, first, value_entry(owner, field, parameter));
+            for (const CacheFile& file : method.files)
+                add_once(table, first, file_entry(owner, field, file));
         }
     }
 }

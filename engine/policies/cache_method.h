@@ -26,6 +26,13 @@ struct CacheParameter {
     bool live = false;                     ///< may change between two steps (CachePolicy::set_values)
 };
 
+/// One file that a cache policy can be given.
+struct CacheFile {
+    std::string_view key;   ///< "gate"
+    std::string_view label; ///< sentence case
+    std::string_view help;  ///< one sentence: what it is, and what stands in for it where none is named
+};
+
 /// The parameters of a policy, all of them, each in its range. Booleans are 0 or 1, choices an index.
 class CacheValues {
 public:
@@ -49,6 +56,8 @@ struct CacheMethod {
     std::string_view source;  ///< paper
     std::string_view family;  ///< of methods that stand together in a list: "Merge"; set by the registry
     std::vector<CacheParameter> parameters;
+    /// Of a method with a trained gate (interface Gate): where the gates of the run's models lie, see cache_files.h.
+    std::vector<CacheFile> files = {};
     bool prompt_only = false; ///< thins the prompt's entries alone: all that is generated stays
     bool given_text = false;  ///< works on a given text alone: it has to know what comes
     std::unique_ptr<CachePolicy> (*make)(const CacheValues& values, const PolicyContext& context) = nullptr;

@@ -54,7 +54,10 @@ struct PolicyNeeds {
     /// So many tokens behind the prompt (its last ones again, in turns) are read in a pass of their own by the model that decodes, and shown
     /// as a future is; their entries are dropped
     int64_t pseudo_tokens = 0;
-    bool encodes = false; ///< stores entries in a shorter form: CacheEditor::encode()
+    bool prompt_gate =
+        false; ///< scores of the policy's trained gate for each token of the prompt (interface Gate)
+    bool step_gate = false; ///< each step: the score of the new token
+    bool encodes = false;   ///< stores entries in a shorter form: CacheEditor::encode()
     /// What before_attention() chooses may be evicted: it is computed again from its token (interface Backing). Then what is evicted
     /// is a prefix of the sequence, the same in all layers and KV heads                                       (asserted)
     bool recomputes = false;
@@ -74,6 +77,7 @@ struct PromptView {
     /// [1, heads, length]: ||V_j Wo_q||_1, V_j the value that query head q reads at j, Wo_q its rows of the output projection, of the
     /// model that reads the prompt
     Cube output_norms;
+    Cube gate; ///< [1, kv_heads, length]: what the gate of the model that reads the prompt gives each token
 };
 
 /// What tokens behind the prompt attend to, those of a given text or pseudo tokens, as one layer saw it in a pass over prompt and text in
@@ -94,6 +98,7 @@ struct StepView {
     // --- after attention only ---
     /// [kv_heads]: positions that attention read, ascending; the new one is the last.
     std::span<const std::span<const int64_t>> read;
+    Cube gate; ///< [1, kv_heads, 1]: what the gate of the model that decodes gives the new token
     Cube
         row; ///< [1, heads, longest of `read`]: number i of a head belongs to entry i of its KV head's `read`
 };

@@ -23,6 +23,17 @@ std::map<std::string, double, std::less<>> defaults_of(const CacheMethod& method
     return values;
 }
 
+std::map<std::string, PolicyFile, std::less<>> no_files_of(const CacheMethod& method) {
+    std::map<std::string, PolicyFile, std::less<>> files;
+    for (const CacheFile& file : method.files)
+        files.emplace(file.key, PolicyFile{});
+    return files;
+}
+
+std::string digest_key(std::string_view key) {
+    return std::string(key) + "_digest";
+}
+
 void read_value(JsonFields& fields, const CacheParameter& parameter, double& value) {
     switch (parameter.kind) {
     case Kind::integer: {
@@ -59,7 +70,7 @@ CachePolicyConfig cache_policy_defaults(std::string_view name, const std::string
         throw Error("reading " + what, std::string(name), "there is no such cache policy",
                     name_hint(name, names, "cache policies"));
     }
-    return {std::string(name), defaults_of(*method)};
+    return {std::string(name), defaults_of(*method), no_files_of(*method)};
 }
 
 nlohmann::json to_json(const CachePolicyConfig& config) {
@@ -84,6 +95,10 @@ nlohmann::json to_json(const CachePolicyConfig& config) {
             break;
         }
     }
+    for (const auto& [key, file] : config.files) { // earlier programs know no such keys
+        if (!file.path.empty()) json[key] = file.path;
+        if (!file.digest.empty()) json[digest_key(key)] = file.digest;
+    }
     return json;
 }
 
@@ -96,6 +111,10 @@ CachePolicyConfig cache_policy_from_json(const nlohmann::json& json, const std::
     CachePolicyConfig config = cache_policy_defaults(name, what);
     for (const CacheParameter& parameter : find_cache_method(name)->parameters)
         read_value(fields, parameter, config.values.find(parameter.key)->second);
+    for (auto& [key, file] : config.files) {
+        fields.text(key, file.path);
+        fields.text(digest_key(key), file.digest);
+    }
     fields.finish();
     return config;
 }
@@ -126,6 +145,11 @@ void check_cache_policy(const CachePolicyConfig& config, int64_t context, const 
     for (const auto& [key, value] : config.values) {
         const auto known = [&](const CacheParameter& parameter) { return parameter.key == key; };
         if (std::ranges::none_of(method->parameters, known)) refuse(key, "there is no such parameter");
+    }
+    if (no_files_of(*method).size() != config.files.size()) refuse("files", "are not those of the method");
+    for (const auto& [key, file] : config.files) {
+        if (std::ranges::find(method->files, key, &CacheFile::key) == method->files.end())
+            refuse(key, "there is no such file");
     }
 }
 

@@ -11,12 +11,22 @@
 
 namespace refreshlab {
 
+/// A file of a cache policy.
+struct PolicyFile {
+    std::string path; ///< empty: what lies beside the model (engine/control/gate_files.h)
+    std::string
+        digest; ///< of the bytes that a recorded run read; empty: not known. A file of another digest is refused
+    /// What is asked for. The digest says what was found.
+    friend bool operator==(const PolicyFile& a, const PolicyFile& b) { return a.path == b.path; }
+};
+
 /// A cache policy as data: the name of a method and all its parameters. Plain data, JSON both ways:
-/// {"policy": "snapkv", "budget": 256, "pool": "mean"}.
+/// {"policy": "snapkv", "budget": 256, "pool": "mean"}, {"policy": "trim_kv", "gate": "FILE", "gate_digest": "..."}.
 struct CachePolicyConfig {
     std::string policy = "full";
     std::map<std::string, double, std::less<>>
         values; ///< every parameter of the method; booleans 0 or 1, choices an index
+    std::map<std::string, PolicyFile, std::less<>> files = {}; ///< every file of the method
     [[nodiscard]] bool is_full() const { return policy == "full"; }
     friend bool operator==(const CachePolicyConfig&, const CachePolicyConfig&) = default;
 };

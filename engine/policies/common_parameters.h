@@ -106,4 +106,16 @@ inline constexpr double most_entries = 1 << 24; ///< longer than any context
                  most_entries, fallback);
 }
 
+[[nodiscard]] inline CacheFile gate_file() {
+    return {"gate", "Gate",
+            "The trained gate of the model that reads the prompt (refreshlab train-gate); none: the one that "
+            "lies "
+            "beside the model."};
+}
+[[nodiscard]] inline CacheFile step_gate_file() {
+    return {"step_gate", "Gate of steps",
+            "In mode overfill, where another model reads the prompt: the trained gate of the student, which "
+            "decodes; none: the one that lies beside it."};
+}
+
 } // namespace refreshlab::cache_parameters

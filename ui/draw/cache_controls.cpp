@@ -93,20 +93,21 @@ std::optional<CachePolicyConfig> CacheControls::draw_values(UiContext& ctx, cons
             if (here(parameter))
                 if (Change made = draw_row(ctx, of, parameter, column)) change = std::move(made);
     }
+    for (const CacheFile& file : method->files)
+        if (Change made = draw_file(ctx, of, file, column)) change = std::move(made);
     return change;
 }
 
 /// Text that was typed or chosen becomes the value: at once where it is live, else in the policy that is given back.
-std::optional<CachePolicyConfig> CacheControls::take(UiContext& ctx, const Subject& of,
-                                                     const CacheParameter& parameter,
-                                                     const std::string& text) {
+std::optional<CachePolicyConfig> CacheControls::take(UiContext& ctx, const Subject& of, std::string_view key,
+                                                     bool live, const std::string& text) {
     m_fault.clear();
     try {
-        CachePolicyConfig changed = with_value(of.config, of.owner, parameter.key, text, of.context);
-        if (!of.running || !parameter.live) return changed;
-        ctx.drafts.edit(ctx.engine, cache_prefix(of.owner) + std::string(parameter.key), text);
+        CachePolicyConfig changed = with_value(of.config, of.owner, key, text, of.context);
+        if (!of.running || !live) return changed;
+        ctx.drafts.edit(ctx.engine, cache_prefix(of.owner) + std::string(key), text);
     } catch (const Error& e) {
-        m_fault_key = parameter.key;
+        m_fault_key = key;
         m_fault = e.what();
     }
     return {};
@@ -123,13 +124,14 @@ std::optional<CachePolicyConfig> CacheControls::draw_row(UiContext& ctx, const S
     Change change;
     if (parameter.kind == Kind::boolean) {
         bool on = value != 0;
-        if (ImGui::Checkbox("##switch", &on)) change = take(ctx, of, parameter, on ? "true" : "false");
+        if (ImGui::Checkbox("##switch", &on))
+            change = take(ctx, of, parameter.key, parameter.live, on ? "true" : "false");
     } else if (parameter.kind == Kind::choice) {
         ImGui::SetNextItemWidth(std::min(em * 8, ImGui::GetContentRegionAvail().x));
         if (ImGui::BeginCombo("##choice", value_text(parameter, value).c_str())) {
             for (const std::string_view choice : parameter.choices)
                 if (ImGui::Selectable(std::string(choice).c_str(), choice == value_text(parameter, value)))
-                    change = take(ctx, of, parameter, std::string(choice));
+                    change = take(ctx, of, parameter.key, parameter.live, std::string(choice));
             ImGui::EndCombo();
         }
     } else {
@@ -138,13 +140,68 @@ std::optional<CachePolicyConfig> CacheControls::draw_row(UiContext& ctx, const S
     const std::string note =
         parameter.key == "budget" ? budget_note(cache_of(of.config, of.owner), of.reach) : "";
     if (!note.empty()) muted_text(ctx, note);
-    if (!m_fault.empty() && m_fault_key == parameter.key) {
-        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
-        ImGui::TextWrapped("%s", m_fault.c_str());
-        ImGui::PopStyleColor();
-        const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
-        ctx.landmarks.set("cache policy/fault", {low.x, low.y, size.x, size.y});
+    draw_fault(ctx, parameter.key);
+    ImGui::PopID();
+    return change;
+}
+
+void CacheControls::draw_fault(UiContext& ctx, std::string_view key) {
+    if (m_fault.empty() || m_fault_key != key) return;
+    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
+    ImGui::TextWrapped("%s", m_fault.c_str());
+    ImGui::PopStyleColor();
+    const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+    ctx.landmarks.set("cache policy/fault", {low.x, low.y, size.x, size.y});
+}
+
+/// A path to type, and a button that opens the files.
+std::optional<CachePolicyConfig> CacheControls::draw_file(UiContext& ctx, const Subject& of,
+                                                          const CacheFile& file, float column) {
+    const CachePolicyConfig& cache = cache_of(of.config, of.owner);
+    const std::string& path = cache.files.find(file.key)->second.path;
+    const std::string label(file.label), help(file.help),
+        key = cache_prefix(of.owner) + std::string(file.key);
+    const float em = ImGui::GetFontSize(), button = ImGui::GetFrameHeight();
+    ImGui::PushID(file.key.data(), file.key.data() + file.key.size());
+    row_label(label.c_str(), column, em * 2.5F);
+    if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort)) ImGui::SetTooltip("%s", help.c_str());
+    Change change;
+    std::string text = m_typing == key ? m_text : path;
+    ImGui::SetNextItemWidth(
+        std::max(ImGui::GetContentRegionAvail().x - button - ImGui::GetStyle().ItemSpacing.x, em * 2.5F));
+    if (ImGui::InputTextWithHint("##path", "beside the model", &text)) {
+        m_typing = key;
+        m_text = text;
     }
+    if (ImGui::IsItemDeactivated() && m_typing == key) {
+        m_typing.clear();
+        if (!ImGui::IsKeyPressed(ImGuiKey_Escape, false)) change = take(ctx, of, file.key, false, m_text);
+    }
+    ImGui::SameLine();
+    if (ImGui::Button("...##file", ImVec2(button, 0))) {
+        m_picker = std::make_unique<PathPicker>(ctx, PathPicker::Want::open_file, "gate", "", ".safetensors");
+        ImGui::OpenPopup("choose a file");
+    }
+    ImGui::SetItemTooltip("Choose the file");
+    ImGui::SetNextWindowSize(ImVec2(em * 30, 0));
+    if (m_picker && ImGui::BeginPopup("choose a file")) {
+        const bool enter = m_picker->draw(ctx, em * 12);
+        const std::string problem = m_picker->problem();
+        ImGui::BeginDisabled(!problem.empty());
+        const bool go = ImGui::Button("Take it") || enter;
+        ImGui::EndDisabled();
+        if (!problem.empty()) {
+            ImGui::SameLine();
+            ImGui::TextDisabled("%s", problem.c_str());
+        }
+        if (go && problem.empty()) {
+            change = take(ctx, of, file.key, false, m_picker->path().string());
+            m_picker->accept(ctx);
+            ImGui::CloseCurrentPopup();
+        }
+        ImGui::EndPopup();
+    }
+    draw_fault(ctx, file.key);
     ImGui::PopID();
     return change;
 }
@@ -179,7 +236,7 @@ std::optional<CachePolicyConfig> CacheControls::draw_number(UiContext& ctx, cons
             }
             if (ImGui::IsItemDeactivated() && m_sliding == key) { // one change a drag
                 m_sliding.clear();
-                change = take(ctx, of, parameter, fmt::format("{}", m_slid));
+                change = take(ctx, of, parameter.key, parameter.live, fmt::format("{}", m_slid));
             }
         }
         ImGui::SameLine();
@@ -194,7 +251,8 @@ std::optional<CachePolicyConfig> CacheControls::draw_number(UiContext& ctx, cons
     }
     if (ImGui::IsItemDeactivated() && m_typing == key) {
         m_typing.clear();
-        if (!ImGui::IsKeyPressed(ImGuiKey_Escape, false)) change = take(ctx, of, parameter, m_text);
+        if (!ImGui::IsKeyPressed(ImGuiKey_Escape, false))
+            change = take(ctx, of, parameter.key, parameter.live, m_text);
     }
     if (!unit.empty()) {
         ImGui::SameLine();

@@ -1,8 +1,10 @@
 #pragma once
 
 #include "ui/context/context.h"
+#include "ui/draw/path_picker.h"
 #include "ui/scene/policy/cache_words.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -32,13 +34,17 @@ public:
 private:
     using Change = std::optional<CachePolicyConfig>;
     Change draw_row(UiContext& ctx, const Subject& of, const CacheParameter& parameter, float column);
+    Change draw_file(UiContext& ctx, const Subject& of, const CacheFile& file, float column);
     Change draw_number(UiContext& ctx, const Subject& of, const CacheParameter& parameter, double value);
-    Change take(UiContext& ctx, const Subject& of, const CacheParameter& parameter, const std::string& text);
+    /// \param live  of the parameter of this key
+    Change take(UiContext& ctx, const Subject& of, std::string_view key, bool live, const std::string& text);
+    void draw_fault(UiContext& ctx, std::string_view key);
 
-    std::string m_typing, m_text;     ///< key of the entry that is typed in, and what stands there
-    std::string m_sliding;            ///< key of the slider that is held
-    double m_slid = 0;                ///< its value, until it is let go of
-    std::string m_fault_key, m_fault; ///< what was refused last, and why
+    std::string m_typing, m_text;         ///< key of the entry that is typed in, and what stands there
+    std::string m_sliding;                ///< key of the slider that is held
+    double m_slid = 0;                    ///< its value, until it is let go of
+    std::string m_fault_key, m_fault;     ///< what was refused last, and why
+    std::unique_ptr<PathPicker> m_picker; ///< of a file that is chosen; null: none is
 };
 
 } // namespace refreshlab::ui

@@ -2,8 +2,8 @@
 
 #include "engine/policies/cache_method.h"
 
-/// One line for each method of this folder: prompt/ has those that choose once, storage/ those that change what an entry is. The
-/// order is that of lists and menus.
+/// One line for each method of this folder: prompt/ has those that choose once, storage/ those that change what an entry is, gated/ those
+/// with a trained gate. The order is that of lists and menus.
 namespace refreshlab::cache_method_list {
 
 CacheMethod full();
@@ -35,6 +35,8 @@ CacheMethod turbo_quant();
 CacheMethod arkv();
 CacheMethod kv_direct();
 CacheMethod kv_routing();
+CacheMethod trim_kv();
+CacheMethod locret();
 
 /// A method and the family under which lists show it; those of a family follow each other.
 struct Listed {
@@ -61,6 +63,8 @@ inline constexpr Listed all[] = {
     {"Read a part", fasa},
     {"Read a part", mpcache},
     {"Read a part", refreshkv},
+    {"Trained gates", trim_kv},
+    {"Trained gates", locret},
     {"Merge", cam},
     {"Merge", d2o},
     {"Merge", kv_merger},

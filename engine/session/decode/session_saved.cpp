@@ -1,9 +1,8 @@
 // A prompt's cache as a file: saved from a run, and gone on from in another (engine/model/prompt_cache.h).
 #include "engine/base/error.h"
-#include "engine/model/model_fingerprint.h"
 #include "engine/model/prompt_cache.h"
 #include "engine/session/decode/session_impl.h"
-#include "engine/text/digest.h"
+#include "engine/session/pair/run_gates.h"
 
 #include <fmt/format.h>
 
@@ -12,17 +11,6 @@
 namespace refreshlab {
 
 namespace {
-
-/// Of the model whose pass over the prompt fills the cache.
-std::string reader_fingerprint(const ModelPair& pair, Mode mode) {
-    if (mode != Mode::student) return model_fingerprint(pair.teacher_dir);
-    if (!pair.derived) return model_fingerprint(pair.student_dir);
-    Digest digest;
-    digest.add(model_fingerprint(pair.teacher_dir));
-    digest.add(model_fingerprint(pair.student_dir));
-    digest.add(pair.measured_on);
-    return digest.hex();
-}
 
 /// The prompt's last tokens that are read all the same: the last one's row chooses the first token, and a cache policy may look at
 /// several. Throws where a policy has to see all of it.
@@ -34,6 +22,7 @@ int64_t read_again(const PolicyRunner* policy, const std::string& name, CacheFor
                     "read the prompt (without --cache)");
     };
     if (needs.prompt_sums) refuse("it looks at the attention of the whole prompt, which is not read");
+    if (needs.prompt_gate) refuse("its gate scores every token of the prompt while it is read");
     if (needs.prompt_band > 0) refuse("it reads the prompt under a band (banded_prefill)");
     if (needs.recomputes && form != CacheForm::exact)
         refuse("it computes entries again from their tokens, and those of the file are rounded to four bits");
@@ -45,7 +34,8 @@ int64_t read_again(const PolicyRunner* policy, const std::string& name, CacheFor
 int64_t DecodeSession::Impl::adopt_saved(KvCache& cache, Origin origin) {
     if (config.prompt_cache.empty()) return 0;
     const PromptCacheFile saved(config.prompt_cache);
-    saved.check(reader_fingerprint(*pair, config.mode), std::string(to_string(config.dtype)), prompt());
+    saved.check(pair_fingerprint(*pair, config.mode != Mode::student), std::string(to_string(config.dtype)),
+                prompt());
     const int64_t again = read_again(cache_policy.get(), decoder_policy().policy, saved.form());
     const int64_t n = std::min(std::ssize(saved.origin().tokens), prompt_length() - again);
     if (n <= 0) return 0;
@@ -69,7 +59,7 @@ void DecodeSession::Impl::save_prompt(const std::filesystem::path& path, CacheFo
         refuse("this run itself went on from a saved cache", "copy " + config.prompt_cache);
     refreshlab::save_prompt_cache(
         path,
-        {config.prompt, config.raw_prompt, prompt(), reader_fingerprint(*pair, config.mode),
+        {config.prompt, config.raw_prompt, prompt(), pair_fingerprint(*pair, config.mode != Mode::student),
          by_student ? pair->student_dir : pair->teacher_dir, std::string(to_string(config.dtype))},
         form, cache);
 }

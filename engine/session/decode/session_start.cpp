@@ -2,9 +2,11 @@
 #include "engine/base/error.h"
 #include "engine/base/utc_now.h"
 #include "engine/control/cache_choice.h"
+#include "engine/control/gate_files.h"
 #include "engine/model/repeated_heads.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
+#include "engine/session/pair/run_gates.h"
 #include "engine/session/parts/cache_signals.h"
 #include "engine/session/parts/teacher_unread.h"
 #include "engine/text/tokenizer/tokenizer.h"
@@ -211,8 +213,9 @@ void DecodeSession::Impl::make_cache_policy() {
     const CachePolicyConfig& policy = decoder_policy();
     if (policy.is_full()) return;
     const LlamaModel& reader = config.mode == Mode::student ? *pair->student : *pair->teacher;
-    cache_policy = std::make_unique<PolicyRunner>(policy, decoder().config(), reader.config(),
-                                                  reader.device(), prompt_length(), config.seed);
+    cache_policy =
+        std::make_unique<PolicyRunner>(policy, decoder().config(), reader.config(), reader.device(),
+                                       prompt_length(), config.seed, read_gates(config, *pair));
     if (overfill() && cache_policy->needs().prompt_band > 0)
         throw Error("starting a run", fmt::format("cache policy {}", policy.policy),
                     "puts a band over the prompt (banded_prefill), which the teacher reads here: its entries "
@@ -276,7 +279,7 @@ ScopeModel DecodeSession::Impl::scope_model() const {
 RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     RunInfo info;
     info.id = text.run_id.empty() ? new_run_id() : text.run_id;
-    info.config = config;
+    info.config = with_gate_digests(config);
     info.rendered_prompt = text.prompt.text;
     info.prompt_ids = prompt();
     info.first_token = is_end(pending.id) ? -1 : pending.id;

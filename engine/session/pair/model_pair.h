@@ -2,6 +2,7 @@
 
 #include "engine/control/derive/derive_spec.h"
 #include "engine/control/engine_link.h"
+#include "engine/model/gates/token_gate.h"
 #include "engine/model/llama_model.h"
 #include "engine/model/memory_estimate.h"
 #include "engine/session/pair/run_execution.h"
@@ -31,6 +32,8 @@ struct ModelPair {
         geometry_difference;             ///< first field that differs; set: no splices, rebuild mode
     std::optional<int64_t> shared_vocab; ///< tokens that both models keep; nothing with one model
     std::vector<PairFact> facts;         ///< the pair check, line by line; empty with one model
+    /// Gates of models that have no files; those of others are read where a run wants them (run_gates.h).
+    ModelGates teacher_gates = {}, student_gates = {};
 
     [[nodiscard]] std::string note() const; ///< what a person must know; empty when all is ordinary
     [[nodiscard]] bool same_folder() const; ///< one folder of weights is both teacher and student

@@ -5,7 +5,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/control/cache_choice.h"
 #include "engine/model/forward.h"
-#include "engine/model/forward/rope_table.h"
+#include "engine/model/gates/gate_inputs.h"
 #include "engine/model/model_config.h"
 #include "engine/record/recording/cache_state.h"
 #include "engine/session/policies/backing.h"
@@ -36,17 +36,24 @@ at::Tensor last_rows(const at::Tensor& rows, int64_t n) {
 
 } // namespace
 
+RunGates gates_of(const CachePolicyConfig& policy, const ModelGates& at_hand) {
+    const auto found = at_hand.find(policy.policy);
+    return found == at_hand.end() ? RunGates{} : RunGates{found->second, found->second};
+}
+
 /// Of each layer: what the policy asked for, chunk after chunk.
 struct PolicyRunner::Prompt {
     Prompt(int64_t layers, int64_t kv_heads, int64_t length)
         : edits(layers, kv_heads, length)
         , sums(static_cast<size_t>(layers))
         , rows(static_cast<size_t>(layers))
-        , queries(static_cast<size_t>(layers)) {}
+        , queries(static_cast<size_t>(layers))
+        , gate(static_cast<size_t>(layers)) {}
     PromptEdits edits;
     std::vector<at::Tensor> sums;                 ///< [heads, length] on the device of the pass
     std::vector<std::vector<at::Tensor>> rows;    ///< parts [n, heads, keys so far]
     std::vector<std::vector<at::Tensor>> queries; ///< parts [n, heads, head_dim]
+    std::vector<std::vector<at::Tensor>> gate;    ///< parts [n, kv_heads]
 };
 
 /// What a step read, once more.
@@ -103,18 +110,24 @@ private:
 };
 
 PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model,
-                           const ModelConfig& reader, at::Device device, int64_t prompt_length, uint64_t seed)
+                           const ModelConfig& reader, at::Device device, int64_t prompt_length, uint64_t seed,
+                           RunGates gates)
     : m_context{model.num_layers,       model.num_heads, model.num_kv_heads,
                 model.head_dim,         prompt_length,   seed,
                 rope_frequencies(model)}
     , m_policy(make_cache_policy(config, m_context))
     , m_needs(m_policy->needs())
+    , m_gates(std::move(gates))
     , m_prompt(std::make_unique<Prompt>(model.num_layers, model.num_kv_heads, prompt_length))
     , m_chosen(static_cast<size_t>(model.num_layers))
     , m_unread(static_cast<size_t>(model.num_layers * model.num_kv_heads))
     , m_entries_read(static_cast<size_t>(model.num_layers), absent())
     , m_again(std::make_unique<Again>(*this)) {
     RL_ASSERT(!selects_per_query_head(config) || model.num_kv_heads == model.num_heads);
+    RL_ASSERT(!m_needs.prompt_gate || m_gates.prompt != nullptr);
+    RL_ASSERT(!m_needs.step_gate || m_gates.steps != nullptr);
+    if (m_needs.prompt_gate) m_reader_rope = RopeTable(reader, device);
+    if (m_needs.step_gate) m_rope = RopeTable(model, m_gates.steps->device());
     m_needs.prompt_rows = std::min(m_needs.prompt_rows, prompt_length);
     m_needs.prompt_queries = std::min(m_needs.prompt_queries, prompt_length);
     for (at::Tensor& sums : m_prompt->sums) {
@@ -277,11 +290,13 @@ LayerTaps PolicyRunner::taps(int64_t layer) const {
     if (m_needs.prompt_queries > 0) {
         taps.attention_from = std::min(taps.attention_from, m_context.prompt_length - m_needs.prompt_queries);
     }
+    // A gate scores every row of the prompt, also those of the last layer that nobody else needs.
+    taps.all_rows = m_needs.prompt_gate && m_gates.prompt->kind().reads_queries;
     return taps;
 }
 
 StepUse PolicyRunner::step_use() const {
-    const bool looks = m_needs.query || m_needs.rotated_query || m_needs.raw_queries;
+    const bool looks = m_needs.query || m_needs.rotated_query || m_needs.raw_queries || m_needs.step_gate;
     // What is decoded for attention, or borrowed while a layer reads, is brought layer by layer.
     if (m_prompt != nullptr || looks || m_needs.encodes || m_needs.borrows()) return {};
     return {StepUse::Choice::ahead, true};
@@ -348,12 +363,19 @@ void PolicyRunner::gather(const LayerView& view) {
         part(view.attention, m_needs.prompt_rows, m_prompt->rows[layer]);
     if (m_needs.prompt_queries > 0 && view.q.defined())
         part(m_needs.raw_queries ? view.raw_q : view.q, m_needs.prompt_queries, m_prompt->queries[layer]);
+    if (m_needs.prompt_gate)
+        m_prompt->gate[layer].push_back(
+            m_gates.prompt->scores(view.layer, gate_inputs(view, m_reader_rope), running_math()));
     if (end < length) return;
 
     PromptView prompt;
     prompt.layer = view.layer;
     prompt.length = length;
-    at::Tensor rows, sums, queries, norms;
+    at::Tensor rows, sums, queries, norms, gate;
+    if (m_needs.prompt_gate) {
+        prompt.gate = cube_of(at::cat(m_prompt->gate[layer]).t().unsqueeze(0), gate);
+        RL_ASSERT(prompt.gate.n2 == length);
+    }
     if (m_needs.output_norms) {
         norms = output_norms(*view.cache, view.layer, length, view.output, m_context.heads);
         prompt.output_norms = {norms.const_data_ptr<float>(), 1, m_context.heads, length};
@@ -377,6 +399,7 @@ void PolicyRunner::gather(const LayerView& view) {
     m_policy->read_prompt(prompt, m_prompt->edits);
     m_prompt->rows[layer].clear();
     m_prompt->queries[layer].clear();
+    m_prompt->gate[layer].clear();
     m_prompt->sums[layer] = at::Tensor();
 }
 
@@ -397,12 +420,16 @@ void PolicyRunner::watch(const LayerView& view) {
     m_entries_read[static_cast<size_t>(view.layer)] =
         static_cast<float>(entries) / static_cast<float>(m_context.kv_heads);
     step.read = read;
-    at::Tensor query, row;
+    at::Tensor query, row, gate;
     if (m_needs.query) {
         const at::Tensor& asked = m_needs.raw_queries ? view.raw_q : view.q;
         step.query = cube_of(last_rows(asked, 1), query);
     }
     if (m_needs.row) step.row = cube_of(last_rows(view.attention, 1), row);
+    if (m_needs.step_gate)
+        step.gate = cube_of(
+            m_gates.steps->scores(view.layer, gate_inputs(view, m_rope), running_math()).t().unsqueeze(0),
+            gate);
     m_cache->give_back(view.layer);
     m_policy->after_attention(step, *m_edits);
 }

@@ -2,6 +2,8 @@
 
 #include "engine/cache/cache_layout.h"
 #include "engine/model/forward/layer_hooks.h"
+#include "engine/model/forward/rope_table.h"
+#include "engine/model/gates/token_gate.h"
 #include "engine/policies/cache_policy_config.h"
 #include "engine/session/policies/cache_edits.h"
 
@@ -21,6 +23,15 @@ class Forward;
 class KvCache;
 struct ModelConfig;
 
+/// Trained gates of a run's policy, each on the device of its model. None where the policy asks for no scores (PolicyNeeds).
+struct RunGates {
+    std::shared_ptr<const TokenGate> prompt; ///< of the model that reads the prompt
+    std::shared_ptr<const TokenGate> steps;  ///< of the model that decodes; null: the policy asks for none
+};
+
+/// Of gates at hand, those of a policy whose run has one model. None where there is none of its method.
+[[nodiscard]] RunGates gates_of(const CachePolicyConfig& policy, const ModelGates& at_hand);
+
 /// A cache policy in a session: shows it what it needs of each pass, and makes its edits. The model knows no policy, and a policy
 /// knows no session. It is a hook of the passes that read the prompt and of every decode step; the last of the hooks, because what
 /// it evicts is gone for those after it.
@@ -30,9 +41,10 @@ public:
     /// \param model    whose cache it is
     /// \param reader   whose passes read the prompt: the model itself, or the teacher that hands its entries over
     /// \param device   of the reader
+    /// \param gates    those that the policy asks for                                                   (asserted)
     /// Throws Error{bad_input}: the policy reads the prompt's attention, and the two have not the same query heads.
     PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model, const ModelConfig& reader,
-                 at::Device device, int64_t prompt_length, uint64_t seed);
+                 at::Device device, int64_t prompt_length, uint64_t seed, RunGates gates = {});
     ~PolicyRunner() override;
 
     [[nodiscard]] const PolicyNeeds& needs() const { return m_needs; }
@@ -98,6 +110,8 @@ private:
     PolicyContext m_context;
     std::unique_ptr<CachePolicy> m_policy;
     PolicyNeeds m_needs;
+    RunGates m_gates;
+    RopeTable m_reader_rope, m_rope;   ///< rotations that gates are shown
     std::unique_ptr<Prompt> m_prompt;  ///< null once it is finished
     std::vector<int64_t> m_first;      ///< of the rows of an attention call: PolicyNeeds::prompt_band
     std::optional<CacheEdits> m_edits; ///< of the cache, once there is one

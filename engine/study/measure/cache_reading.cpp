@@ -26,11 +26,13 @@ double mean_of(const std::vector<double>& values) {
 /// One text of one model.
 class Reader {
 public:
-    Reader(const LlamaModel& model, std::span<const int32_t> tokens, int64_t prompt, uint64_t seed)
+    Reader(const LlamaModel& model, std::span<const int32_t> tokens, int64_t prompt, uint64_t seed,
+           const ModelGates& gates)
         : m_model(model)
         , m_tokens(tokens)
         , m_prompt(prompt)
-        , m_seed(seed) {}
+        , m_seed(seed)
+        , m_gates(gates) {}
 
     std::vector<CacheReading> read(std::span<const CachePolicyConfig> policies) {
         std::vector<std::unique_ptr<PolicyRunner>> runners;
@@ -38,7 +40,8 @@ public:
             runners.push_back(policy.is_full()
                                   ? nullptr
                                   : std::make_unique<PolicyRunner>(policy, m_model.config(), m_model.config(),
-                                                                   m_model.device(), m_prompt, m_seed));
+                                                                   m_model.device(), m_prompt, m_seed,
+                                                                   gates_of(policy, m_gates)));
         }
         read_prompt(runners);
         std::vector<at::Tensor> rows;
@@ -131,6 +134,7 @@ private:
     std::span<const int32_t> m_tokens;
     int64_t m_prompt;
     uint64_t m_seed;
+    const ModelGates& m_gates;
     std::unique_ptr<KvCache> m_cache; ///< of the prompt, everything held
     kernels::RowSummary m_first;      ///< of the row that predicts the first token of the end
     at::Tensor m_full;                ///< [steps, vocab] with everything read
@@ -154,9 +158,9 @@ double CacheReading::stride() const {
 
 std::vector<CacheReading> read_under_policies(const LlamaModel& model, std::span<const int32_t> tokens,
                                               int64_t prompt, std::span<const CachePolicyConfig> policies,
-                                              uint64_t seed) {
+                                              uint64_t seed, const ModelGates& gates) {
     RL_ASSERT(prompt >= 1 && prompt + 2 <= std::ssize(tokens));
-    return Reader(model, tokens, prompt, seed).read(policies);
+    return Reader(model, tokens, prompt, seed, gates).read(policies);
 }
 
 nlohmann::json to_json(const CacheReading& reading) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/model/gates/token_gate.h"
 #include "engine/model/llama_model.h"
 #include "engine/policies/cache_policy_config.h"
 
@@ -33,11 +34,12 @@ struct CacheReading {
 /// everything held.
 /// \param prompt    tokens of the prompt, 1 .. tokens.size() - 2                                      (asserted)
 /// \param policies  checked; full is allowed, one that borrows (PolicyNeeds) is not                     (asserted)
+/// \param gates     of the model: one for each policy that asks for its scores                          (asserted)
 /// Threads  one; under the ExecutionScope of the caller. Memory: (tokens - prompt) * vocab fp32, and two caches.
 [[nodiscard]] std::vector<CacheReading> read_under_policies(const LlamaModel& model,
                                                             std::span<const int32_t> tokens, int64_t prompt,
                                                             std::span<const CachePolicyConfig> policies,
-                                                            uint64_t seed);
+                                                            uint64_t seed, const ModelGates& gates = {});
 
 [[nodiscard]] nlohmann::json to_json(const CacheReading& reading);
 /// Throws Error{bad_input} naming `what`.

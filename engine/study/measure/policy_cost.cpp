@@ -77,12 +77,14 @@ public:
     }
 
     std::vector<PolicyCostRow> measure(const std::vector<std::string>& policies) {
+        const ModelGates gates = untrained_gates(m_model.config(), m_model.device(), m_inputs.seed);
         std::vector<std::unique_ptr<PolicyRunner>> runners;
         std::vector<PolicyRunner*> reading;
         for (const std::string& policy : policies) {
-            runners.push_back(std::make_unique<PolicyRunner>(configured(policy, budget()), m_model.config(),
-                                                             m_model.config(), m_model.device(), m_entries,
-                                                             m_inputs.seed));
+            const CachePolicyConfig config = configured(policy, budget());
+            runners.push_back(std::make_unique<PolicyRunner>(config, m_model.config(), m_model.config(),
+                                                             m_model.device(), m_entries, m_inputs.seed,
+                                                             gates_of(config, gates)));
             reading.push_back(runners.back().get());
         }
         read_shared_prompt(m_model, std::span(m_tokens).first(static_cast<size_t>(m_entries)), *m_cache,

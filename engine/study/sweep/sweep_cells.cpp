@@ -1,6 +1,7 @@
 #include "engine/study/sweep/sweep_cells.h"
 
 #include "engine/base/json_text.h"
+#include "engine/control/gate_files.h"
 #include "engine/control/stored_config.h"
 #include "engine/session/pair/run_execution.h"
 #include "engine/text/digest.h"
@@ -13,10 +14,15 @@
 namespace refreshlab {
 
 std::string run_id(const RunConfig& config, const std::string& almanac_digest, const SweepModels& models) {
-    nlohmann::json json = stored_json(config);
+    nlohmann::json json = stored_json(with_gate_digests(config));
     for (const char* key : {"teacher_dir", "student_dir", "device", "teacher_device", "student_device",
                             "threads", "kernels", "capture"})
         json.erase(key);
+    for (const char* cache : {"student_cache", "teacher_cache"}) {
+        for (const char* gate : {"gate", "step_gate"}) // what it is, not where it lies
+            if (json.contains(cache) && json[cache].contains(fmt::format("{}_digest", gate)))
+                json[cache].erase(gate);
+    }
     json["policy"].erase("name");
     json["task"]["almanac"] = almanac_digest;
     Digest digest;

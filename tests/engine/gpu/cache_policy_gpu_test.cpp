@@ -43,10 +43,11 @@ const std::vector<std::string_view> listed{"sliding_window",
                                            "d2o",
                                            "defensivekv",
                                            "layer_defensivekv",
-                                           "dapq"};
+                                           "dapq",
+                                           "locret"};
 const std::vector<std::string_view> layer_by_layer{"quest", "refreshkv", "think",      "kivi",
                                                    "mikv",  "kv_direct", "kv_routing", "turbo_quant",
-                                                   "arkv",  "mpcache",   "fasa"};
+                                                   "arkv",  "mpcache",   "fasa",       "trim_kv"};
 
 /// \param vocab  most of a step is the head: cases that compare no numbers with the CPU's take a smaller one
 std::shared_ptr<const ModelPair> pair_of(bool on_host_machine, int64_t vocab = TinyShape{}.vocab) {
@@ -84,6 +85,7 @@ CachePolicyConfig small(std::string_view name) {
         for (const char* tau : {"tau1", "tau2", "tau3"})
             set(tau, 0.05);
     set("pseudo_tokens", 6);
+    set("last_tokens", 4);
     set("layers_per_cache", 2);
     return policy;
 }

@@ -40,6 +40,7 @@ TEST_CASE("every method says what it is, and a key means the same in all of them
     REQUIRE(cache_methods().front().name == "full");
     std::set<std::string_view> names;
     std::map<std::string_view, CacheParameter> keys;
+    std::map<std::string_view, std::string_view> files;
     for (const CacheMethod& method : cache_methods()) {
         INFO(method.name);
         CHECK(names.insert(method.name).second);
@@ -62,6 +63,11 @@ TEST_CASE("every method says what it is, and a key means the same in all of them
             CHECK(first.unit == parameter.unit);
             CHECK(first.help == parameter.help);
             CHECK(first.choices == parameter.choices);
+        }
+        for (const CacheFile& file : method.files) {
+            CHECK(own.insert(file.key).second);
+            CHECK_FALSE(file.help.empty());
+            CHECK(files.emplace(file.key, file.help).first->second == file.help);
         }
         const CachePolicyConfig config = cache_policy_defaults(method.name, "a test");
         CHECK(check(config, 1 << 20).empty());
@@ -92,6 +98,27 @@ TEST_CASE("cache policies are read strictly, in one line", "[policies]") {
                 CHECK_THAT(refusal({{"policy", method.name}, {key, wrong}}), ContainsSubstring(key));
         }
     }
+}
+
+TEST_CASE("a file of a policy is a path, and what was read there is its digest", "[policies]") {
+    CachePolicyConfig config = cache_policy_defaults("trim_kv", "a test");
+    CHECK(config.files.size() == 2);
+    CHECK(!to_json(config).contains("gate")); // none is named
+    config.files.at("gate") = {"some/gate.safetensors", "0123"};
+    const CachePolicyConfig read = cache_policy_from_json(to_json(config), "a test");
+    CHECK(read == config);
+    CHECK(read.files.at("gate").digest == "0123");
+    config.files.at("gate").digest.clear();
+    CHECK(read == config); // it is what is asked for that counts
+    config.files.at("gate").path = "another";
+    CHECK(!(read == config));
+    CHECK_THAT(refusal({{"policy", "trim_kv"}, {"gate", 3}}), ContainsSubstring("gate"));
+    CHECK_THAT(refusal({{"policy", "h2o"}, {"gate", "x"}}), ContainsSubstring("unknown key"));
+    CHECK_THAT(refusal({{"policy", "locret"}, {"step_gate", "x"}}), ContainsSubstring("unknown key"));
+    config.files.erase("gate");
+    CHECK_THAT(check(config, 4096), ContainsSubstring("files"));
+    config.files["gates"] = {};
+    CHECK_THAT(check(config, 4096), ContainsSubstring("there is no such file"));
 }
 
 TEST_CASE("what a run cannot hold is refused", "[policies]") {

@@ -153,6 +153,17 @@ TEST_CASE("every cache policy is said, with any of its values", "[record][again]
     }
 }
 
+TEST_CASE("files of a cache policy are said", "[record][again]") {
+    RunConfig config = plain_config();
+    config.student_cache = cache_policy_defaults("trim_kv", "a test");
+    config.student_cache.files.at("gate") = {"my gates/a.safetensors", "0123"};
+    const RunCommand command = command_of(config);
+    CHECK(command.lacks.empty());
+    CHECK_THAT(command.line, ContainsSubstring("--student-cache trim_kv") &&
+                                 ContainsSubstring("--set 'student_cache.gate=my gates/a.safetensors'") &&
+                                 !ContainsSubstring("step_gate"));
+}
+
 TEST_CASE("a command that cannot say all of a run admits it", "[record][again]") {
     RunConfig config = plain_config();
     config.given_ids = {1, 2, 3};

@@ -62,6 +62,9 @@ CachePolicyConfig small(std::string_view name, int64_t entries) {
         for (const char* tau : {"tau1", "tau2", "tau3"})
             set(tau, 0.05);
     set("pseudo_tokens", 6);
+    set("last_tokens", 4);
+    set("chunk", 16);
+    set("stabilizers", 6);
     if (off) set("dropped", 0);
     set("theta", off ? 0 : 0.03);
     set("cluster", 2);
@@ -230,7 +233,8 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                           generated = cache.length() - prompt;
             const bool decodes = method.name == "sliding_window" || method.name == "streaming_llm" ||
                                  method.name == "random" || method.name == "h2o" || method.name == "tova" ||
-                                 method.name == "oracle" || method.name == "kv_direct";
+                                 method.name == "oracle" || method.name == "kv_direct" ||
+                                 method.name == "trim_kv";
             const bool once = method.name == "snapkv" || method.name == "pyramidkv" ||
                               method.name == "adakv" || method.name == "cake" ||
                               method.name == "defensivekv" || method.name == "layer_defensivekv" ||
@@ -240,6 +244,8 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                 CHECK(most == budget);
             } else if (once) {
                 CHECK(entries == heads * (budget + generated));
+            } else if (method.name == "locret") { // and the last 4 of the prompt
+                CHECK(entries == heads * (budget + 4 + generated));
             } else if (method.name ==
                        "kv_routing") { // layers 0 and 2 of three hold everything, layer 1 nothing
                 CHECK(entries == heads / 3 * 2 * cache.length());
@@ -605,8 +611,9 @@ TEST_CASE("a sliding window with a band over the prompt is a model that has such
 
 TEST_CASE("the scores of a policy's choices are told, also across rewinds", "[session][cache_policy]") {
     for (const char* name :
-         {"h2o", "tova", "snapkv", "pyramidkv", "adakv", "cake", "defensivekv", "layer_defensivekv", "dapq",
-          "arkv", "mpcache", "fasa", "lazy_eviction", "cam", "d2o", "oracle", "quest", "refreshkv"}) {
+         {"h2o",  "tova",   "snapkv",  "pyramidkv", "adakv",   "cake",   "defensivekv",   "layer_defensivekv",
+          "dapq", "arkv",   "mpcache", "fasa",      "trim_kv", "locret", "lazy_eviction", "cam",
+          "d2o",  "oracle", "quest",   "refreshkv"}) {
         CAPTURE(name);
         DecodeSession session(pair_of_two(), with(run_of(Mode::student), small(name, 12)));
         session.recording()->entry_scores().ask();

@@ -604,6 +604,110 @@ private:
     std::map<int64_t, Layer> m_layers;
 };
 
+/// W2 silu(W1 x), [n, kv_heads].
+at::Tensor gate_of(const at::Tensor& x, const std::vector<at::Tensor>& weights) {
+    const at::Tensor inner = at::matmul(x, weights[0].to(at::kDouble).narrow(1, 0, x.size(1)).t());
+    return at::matmul(inner * at::sigmoid(inner), weights[1].to(at::kDouble).t());
+}
+
+class PlainTrimKv final : public PlainPolicy {
+public:
+    PlainTrimKv(int64_t budget, int64_t buffer, const GateWeights& gate, bool residual)
+        : m_budget(budget)
+        , m_buffer(buffer)
+        , m_gate(gate)
+        , m_residual(residual) {}
+
+    void prompt(const PlainLayer& view) override {
+        for (int64_t head = 0; head < view.kv_heads; ++head)
+            m_held[{view.layer, head}] = all_of(view.n());
+        thin(view);
+    }
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        PositionSet all = m_held.at({view.layer, kv_head});
+        all.insert(view.n() - 1);
+        return all;
+    }
+    void after(const PlainLayer& view) override {
+        for (int64_t head = 0; head < view.kv_heads; ++head)
+            m_held[{view.layer, head}].insert(view.n() - 1);
+        thin(view);
+    }
+    PositionSet held(int64_t layer, int64_t kv_head, int64_t) const override {
+        return m_held.at({layer, kv_head});
+    }
+
+private:
+    /// Every token's beta anew, from the text so far.
+    void thin(const PlainLayer& view) {
+        const auto& weights = m_gate[static_cast<size_t>(view.layer)];
+        const at::Tensor ln_beta = at::log_sigmoid(gate_of(m_residual ? view.residual : view.input, weights) +
+                                                   weights[2].to(at::kDouble));
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            PositionSet& held = m_held[{view.layer, head}];
+            if (std::ssize(held) < m_budget + m_buffer) continue;
+            std::vector<std::pair<double, int64_t>> order;
+            for (const int64_t p : held)
+                order.emplace_back(static_cast<double>(view.n() + 1 - p) * number(ln_beta[p][head]), p);
+            std::ranges::sort(order, std::greater<>());
+            const auto count = static_cast<size_t>(m_budget);
+            compared(order[count - 1].first - order[count].first);
+            for (size_t i = count; i < order.size(); ++i)
+                held.erase(order[i].second);
+        }
+    }
+
+    int64_t m_budget, m_buffer;
+    GateWeights m_gate;
+    bool m_residual;
+    std::map<std::pair<int64_t, int64_t>, PositionSet> m_held;
+};
+
+class PlainLocretPolicy final : public PlainOnce {
+public:
+    PlainLocretPolicy(const PlainLocret& settings, const GateWeights& gate, bool rotated)
+        : m_s(settings)
+        , m_gate(gate)
+        , m_rotated(rotated) {}
+
+    void prompt(const PlainLayer& view) override {
+        m_length = view.n();
+        const at::Tensor all = at::cat({(m_rotated ? view.q : view.raw_q).flatten(1),
+                                        (m_rotated ? view.k : view.raw_k).flatten(1), view.v.flatten(1)},
+                                       1);
+        const at::Tensor scores = gate_of(all, m_gate[static_cast<size_t>(view.layer)]);
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            PositionSet& kept = m_kept[{view.layer, head}];
+            const int64_t pruned = m_length - m_s.last_tokens;
+            for (int64_t p = 0; p < m_length; ++p) {
+                kept.insert(p);
+                const bool last = p + 1 == pruned;
+                if (p < pruned && (last || (p + 1) % m_s.chunk == 0))
+                    drop(kept, scores.select(1, head), last ? 0 : m_s.stabilizers);
+            }
+        }
+    }
+
+private:
+    void choose() override {}
+    /// The lowest one after the other, but none of the newest.
+    void drop(PositionSet& kept, const at::Tensor& scores, int64_t safe) {
+        while (std::ssize(kept) > m_s.budget) {
+            std::vector<std::pair<double, int64_t>> open;
+            const auto end = std::prev(kept.end(), std::min(safe, std::ssize(kept) - 1));
+            for (auto p = kept.begin(); p != end; ++p)
+                open.emplace_back(number(scores[*p]), *p);
+            std::ranges::sort(open);
+            if (open.size() > 1) compared(open[1].first - open[0].first);
+            kept.erase(open[0].second);
+        }
+    }
+
+    PlainLocret m_s;
+    GateWeights m_gate;
+    bool m_rotated;
+};
+
 } // namespace
 
 void PlainPolicy::compared(double difference) {
@@ -636,6 +740,14 @@ std::unique_ptr<PlainPolicy> plain_fasa(int64_t budget, int64_t pairs, int64_t q
 std::unique_ptr<PlainPolicy> plain_mpcache(double theta, int64_t cluster, double coarse_share,
                                            double fine_share) {
     return std::make_unique<PlainMpCache>(theta, cluster, coarse_share, fine_share);
+}
+std::unique_ptr<PlainPolicy> plain_trim_kv(int64_t budget, int64_t buffer, const GateWeights& gate,
+                                           bool residual) {
+    return std::make_unique<PlainTrimKv>(budget, buffer, gate, residual);
+}
+std::unique_ptr<PlainPolicy> plain_locret(const PlainLocret& settings, const GateWeights& gate,
+                                          bool rotated) {
+    return std::make_unique<PlainLocretPolicy>(settings, gate, rotated);
 }
 std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings) {
     return std::make_unique<PlainRefresh>(settings);
@@ -687,9 +799,11 @@ at::Tensor PlainDecoder::recompute() {
         const auto heads = [&](const char* name) {
             return linear(h, prefix + "self_attn." + name + "_proj").view({length(), -1, m_config.head_dim});
         };
-        PlainLayer view{layer, m_config.num_heads, m_config.num_kv_heads, heads("q"), {}, {}, {}, {}, {}};
+        PlainLayer view{
+            layer, m_config.num_heads, m_config.num_kv_heads, heads("q"), {}, {}, {}, heads("k"), h, x, {},
+            {}};
         view.q = rotated(view.raw_q);
-        view.k = rotated(heads("k"));
+        view.k = rotated(view.raw_k);
         view.v = heads("v");
         view.output = weight(prefix + "self_attn.o_proj.weight");
         x = x + linear(attend(view, view.v), prefix + "self_attn.o_proj");

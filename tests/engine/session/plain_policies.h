@@ -22,9 +22,10 @@ using PositionSet = std::set<int64_t>;
 /// One layer of a recomputation, as a policy sees it.
 struct PlainLayer {
     int64_t layer = 0, heads = 0, kv_heads = 0;
-    at::Tensor raw_q, q, k, v; ///< [n, heads or kv_heads, head_dim]; raw_q before RoPE
-    at::Tensor output;         ///< the output projection, [hidden, heads * head_dim]
-    at::Tensor probabilities;  ///< [heads, n, n], 0 where a row does not attend; undefined before attention
+    at::Tensor raw_q, q, k, v;         ///< [n, heads or kv_heads, head_dim]; raw_q before RoPE
+    at::Tensor raw_k, input, residual; ///< k before RoPE; [n, hidden] after the layer's norm, and before it
+    at::Tensor output;                 ///< the output projection, [hidden, heads * head_dim]
+    at::Tensor probabilities; ///< [heads, n, n], 0 where a row does not attend; undefined before attention
     [[nodiscard]] int64_t n() const { return k.size(0); }
     [[nodiscard]] int64_t group() const { return heads / kv_heads; }
 };
@@ -54,6 +55,12 @@ private:
     double m_closest = 1e300;
 };
 
+using GateWeights = std::vector<std::vector<at::Tensor>>;
+
+struct PlainLocret {
+    int64_t budget = 10, chunk = 16, stabilizers = 4, last_tokens = 5;
+};
+
 struct PlainRefreshKv {
     int64_t size = 12, check_every = 3, kernel = 7;
     double similarity = 0.9;
@@ -77,6 +84,11 @@ struct PlainRefreshKv {
                                                       int64_t dense_layers);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_mpcache(double theta, int64_t cluster, double coarse_share,
                                                          double fine_share);
+/// \param gate  weights of each layer; `residual` and `rotated` as the gate's settings say
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_trim_kv(int64_t budget, int64_t buffer,
+                                                         const GateWeights& gate, bool residual);
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_locret(const PlainLocret& settings, const GateWeights& gate,
+                                                        bool rotated);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings);
 
 /// A llama under a plain policy: the text so far is read anew for every row.

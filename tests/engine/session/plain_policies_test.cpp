@@ -1,4 +1,4 @@
-// H2O, CAKE, DefensiveKV, ARKV, DapQ, Quest, FASA, MPCache and RefreshKV in sessions against plain ones that read the whole text anew at every step.
+// H2O, CAKE, DefensiveKV, ARKV, DapQ, Quest, FASA, MPCache, TRIM-KV, Locret and RefreshKV in sessions against plain ones that read the whole text anew at every step.
 #include "engine/cache/kv_cache.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/decode/decode_session.h"
@@ -98,10 +98,25 @@ void compare_rows(const AttentionRows& recorded, const PlainDecoder& plain, cons
     }
 }
 
+/// The model with a gate whose settings are these, and weights that tell tokens well apart.
+Plain with_gate(const Plain& model, const char* method, const GateSettings& settings) {
+    Plain gated = model;
+    auto pair = std::make_shared<ModelPair>(*model.pair);
+    const GateKind& kind = *find_gate_kind(method);
+    const std::shared_ptr<TokenGate> gate = TokenGate::untrained(kind, model.config, 16, settings, seed(77));
+    for (const auto& layer : gate->weights())
+        layer[1].mul_(20);
+    pair->student_gates[method] = gate;
+    gated.pair = pair;
+    return gated;
+}
+
 using MakePlain = std::function<std::unique_ptr<PlainPolicy>(const Plain& model)>;
 
 /// \param sometimes_all  some steps read everything, others do not
-void compare(const CachePolicyConfig& policy, const MakePlain& make, bool sometimes_all) {
+/// \param change         of the model, before a run
+void compare(const CachePolicyConfig& policy, const MakePlain& make, bool sometimes_all,
+             const std::function<Plain(const Plain&)>& change = {}) {
     const auto per_query_head = policy.values.find("compat_per_query_head");
     const bool wide = per_query_head != policy.values.end() && per_query_head->second != 0;
     constexpr int64_t steps = 30;
@@ -112,7 +127,7 @@ void compare(const CachePolicyConfig& policy, const MakePlain& make, bool someti
     for (const TinyShape& shape : shapes) {
         CAPTURE(to_json(policy).dump(), number);
         const Plain given = plain_model(seed(900 + number++), shape);
-        const Plain model = wide ? repeated(given) : given;
+        const Plain model = wide ? repeated(given) : change ? change(given) : given;
         RunConfig config = tiny_run(steps + 1);
         config.prompt = "Once upon a time a fox and a crow lived by the river, and every morning the crow "
                         "sang of the mill, the bridge and the seven hills, while the fox counted boats.";
@@ -231,6 +246,42 @@ TEST_CASE("MPCache evicts once and reads what its definition reads, step by step
     compare(
         settings("mpcache", {{"theta", 0}, {"cluster", 4}, {"coarse_share", 0.4}, {"fine_share", 0.1}}),
         [](const Plain&) { return plain_mpcache(0, 4, 0.4, 0.1); }, false);
+}
+
+TEST_CASE("TRIM-KV lets entries fade as its definition does, step by step",
+          "[session][cache_policy][plain]") {
+    for (const bool residual : {false, true}) {
+        compare(
+            settings("trim_kv", {{"budget", 12}, {"buffer", residual ? 5.0 : 1.0}}),
+            [&](const Plain& model) {
+                return plain_trim_kv(12, residual ? 5 : 1, model.pair->student_gates.at("trim_kv")->weights(),
+                                     residual);
+            },
+            false,
+            [&](const Plain& model) {
+                return with_gate(model, "trim_kv", {{"input", residual ? "residual" : "normed"}});
+            });
+    }
+}
+
+TEST_CASE("Locret prunes a prompt chunk by chunk as its definition does", "[session][cache_policy][plain]") {
+    for (const bool rotated : {false, true}) {
+        const PlainLocret s = rotated
+                                  ? PlainLocret{.budget = 7, .chunk = 10, .stabilizers = 9, .last_tokens = 3}
+                                  : PlainLocret{};
+        compare(
+            settings("locret", {{"budget", static_cast<double>(s.budget)},
+                                {"chunk", static_cast<double>(s.chunk)},
+                                {"stabilizers", static_cast<double>(s.stabilizers)},
+                                {"last_tokens", static_cast<double>(s.last_tokens)}}),
+            [&](const Plain& model) {
+                return plain_locret(s, model.pair->student_gates.at("locret")->weights(), rotated);
+            },
+            false,
+            [&](const Plain& model) {
+                return with_gate(model, "locret", {{"rope", rotated ? "after" : "before"}});
+            });
+    }
 }
 
 TEST_CASE("RefreshKV reads what its definition reads, step by step", "[session][cache_policy][plain]") {

@@ -47,6 +47,8 @@ std::shared_ptr<const ModelPair> tiny_pair(uint64_t teacher_seed, uint64_t stude
     pair->tokenizer = tokenizer;
     pair->teacher_dir = "tiny-teacher";
     pair->student_dir = "tiny-student";
+    pair->teacher_gates = untrained_gates(pair->teacher->config(), teacher_device, teacher_seed);
+    pair->student_gates = untrained_gates(pair->student->config(), student_device, student_seed);
     pair->geometry_difference = geometry_difference(pair->teacher->config(), pair->student->config());
     return pair;
 }

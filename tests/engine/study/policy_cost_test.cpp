@@ -95,6 +95,8 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             {"layer_defensivekv", budget + fed},
             {"dapq", budget + fed},
             {"arkv", arkv(row.entries, n, budget)},
+            {"trim_kv", budget},
+            {"locret", std::min(budget + 100, row.entries) + fed}, // its last 100 tokens are not pruned
             {"quest", n},
             {"lazy_eviction", budget + steps}, // after 8 steps, and then
             {"fasa", n},

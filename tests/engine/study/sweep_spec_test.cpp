@@ -1,4 +1,5 @@
 // The grid as data: what it expands to, and what is refused.
+#include "engine/base/json_file.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/study/sweep/sweep_cells.h"
 #include "kernels/execution/isa.h"
@@ -10,6 +11,7 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <filesystem>
 #include <set>
 
 using namespace refreshlab;
@@ -376,6 +378,27 @@ TEST_CASE("an id stands for all that decides a result and nothing else", "[study
          {SweepModels{"x", "student bytes", "cpu"}, SweepModels{"teacher bytes", "x", "cpu"},
           SweepModels{"teacher bytes", "student bytes", "cuda"}})
         CHECK(cell_id(config, "almanac", models) != id);
+}
+
+TEST_CASE("an id stands for what a gate is, and not for where it lies", "[study][sweep]") {
+    const auto file = [](const char* name) {
+        return std::filesystem::path(RL_BUILD_DIR) / "scratch" / (std::string("sweep-gate-") + name);
+    };
+    std::filesystem::create_directories(file("").parent_path());
+    const auto id = [&](const char* name) {
+        RunConfig config = bundled_pair();
+        config.mode = Mode::student;
+        config.student_cache = cache_policy_defaults("trim_kv", "a test");
+        config.student_cache.files.at("gate").path = file(name).string();
+        return cell_id(config, "", some_models);
+    };
+    write_file(file("a"), "a gate");
+    write_file(file("b"), "a gate");
+    CHECK(id("a") == id("b"));
+    write_file(file("b"), "another gate");
+    CHECK(id("a") != id("b"));
+    for (const char* name : {"a", "b"})
+        std::filesystem::remove(file(name));
 }
 
 TEST_CASE("the id of a run is the one that earlier versions gave it", "[study][sweep]") {

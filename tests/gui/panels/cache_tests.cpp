@@ -93,6 +93,35 @@ void refused_is_said(Robot& r) {
     GUI_CHECK(!r.ctx().drafts.cache_waits(ui::CacheOwner::student));
 }
 
+void gate_is_named(Robot& r) {
+    r.start(r.config(), 4);
+    choose_policy(r, "TRIM-KV");
+    const auto path = [&] {
+        return r.ctx().drafts.next_cache(ui::CacheOwner::student).files.find("gate")->second.path;
+    };
+    GUI_CHECK(path().empty()); // the one beside the model
+    r.te->ItemInputValue("//Policy/student/gate/##path", "none.safetensors");
+    r.frames(3);
+    GUI_CHECK(path() == "none.safetensors");
+    GUI_CHECK(r.shows("gate none.safetensors"));
+    const auto first = r.recording();
+    r.act("run.with_cache_policy");
+    GUI_CHECK(r.until([&] { return r.shows("no such file"); }));
+    GUI_CHECK(r.recording() == first); // refused: the run stands
+    r.act("edit.undo");
+    GUI_CHECK(path().empty());
+    // The list of files.
+    const std::string file = r.scratch("gate.safetensors").string();
+    std::ofstream(file) << "no gate";
+    r.te->ItemClick("//Policy/student/gate/...##file");
+    r.frames(2);
+    r.te->ItemInputValue("//$FOCUSED/##path", file.c_str());
+    r.frames(3);
+    GUI_CHECK(path() == file);
+    r.te->ItemClick("//Policy/Discard");
+    r.frames(2);
+}
+
 void chosen_with_the_run(Robot& r) {
     r.start(r.config(), 4);
     const auto first = r.recording();
@@ -274,6 +303,7 @@ std::vector<Case> cache_policy_cases() {
          chosen_for_the_next_run},
         {"policy", "PO7 RB11 a cache policy is chosen in the dialog of a new run", chosen_with_the_run},
         {"policy", "PO7 a cache policy that cannot act says so in one line", refused_is_said},
+        {"policy", "PO7 the gate of a cache policy is typed or chosen", gate_is_named},
         {"policy", "PO7 the prompt's cache is saved, and a run goes on from it", prompt_is_read_once},
         {"signals",
          "SG19 the similarity of RefreshKV is dragged, its full steps are a strip, and one is asked for",

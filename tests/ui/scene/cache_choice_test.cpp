@@ -202,6 +202,15 @@ TEST_CASE("a cache policy that is chosen gets a budget that the run reaches", "[
         CHECK(budget_note(chosen, {40, 340}).empty());
     }
 
+    CHECK_THAT(budget_note(policy("locret", {{"budget", 8}}), {40, 340}), // and its last 100
+               ContainsSubstring("prompt has 40 tokens"));
+    CHECK(chosen_cache("locret", {40, 340}).values.at("last_tokens") == 4);
+    CachePolicyConfig gated = cache_policy_defaults("trim_kv", "a test");
+    CHECK(!is_modified(gated));
+    gated.files.at("gate").path = "some/where/mine.safetensors";
+    CHECK(is_modified(gated));
+    CHECK(cache_words(gated) == "TRIM-KV, budget 512, gate mine.safetensors");
+
     CHECK_THAT(budget_note(policy("h2o"), {40, 340}), ContainsSubstring("340 entries at most"));
     CHECK_THAT(budget_note(policy("snapkv", {{"budget", 64}}), {40, 340}),
                ContainsSubstring("prompt has 40 tokens"));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 namespace refreshlab::ui {
@@ -46,15 +47,21 @@ std::string cache_words(const CachePolicyConfig& cache) {
         if (value != cache.values.end() && says)
             words += fmt::format(", {} {}", parameter.key, value_text(parameter, value->second));
     }
+    for (const auto& [key, file] : cache.files)
+        if (!file.path.empty())
+            words += fmt::format(", {} {}", key, std::filesystem::path(file.path).filename().string());
     return words;
 }
 
 bool is_modified(const CachePolicyConfig& cache) {
     const CacheMethod* method = find_cache_method(cache.policy);
-    return method && std::ranges::any_of(method->parameters, [&](const CacheParameter& parameter) {
-               const auto value = cache.values.find(parameter.key);
-               return value != cache.values.end() && value->second != parameter.fallback;
-           });
+    const auto moved = [&](const CacheParameter& parameter) {
+        const auto value = cache.values.find(parameter.key);
+        return value != cache.values.end() && value->second != parameter.fallback;
+    };
+    return method &&
+           (std::ranges::any_of(method->parameters, moved) ||
+            std::ranges::any_of(cache.files, [](const auto& file) { return !file.second.path.empty(); }));
 }
 
 std::string why_no_cache_policy(Mode mode, CacheOwner owner) {
@@ -85,7 +92,10 @@ CachePolicyConfig chosen_cache(std::string_view method, const RunReach& reach) {
     CachePolicyConfig cache = cache_policy_defaults(method, "a cache policy");
     if (budget_note(cache, reach).empty()) return cache;
     const int64_t quarter = find_cache_method(method)->prompt_only ? reach.prompt / 4 : reach.whole / 4;
-    cache.values.find("budget")->second = static_cast<double>(std::max(step, quarter / step * step));
+    const int64_t budget = std::max(step, quarter / step * step);
+    cache.values.find("budget")->second = static_cast<double>(budget);
+    if (const auto last = cache.values.find("last_tokens"); last != cache.values.end())
+        last->second = std::min(last->second, static_cast<double>(budget / 2));
     return cache;
 }
 
@@ -94,7 +104,9 @@ std::string budget_note(const CachePolicyConfig& cache, const RunReach& reach) {
     const auto budget = cache.values.find("budget");
     if (method == nullptr || budget == cache.values.end()) return {};
     const int64_t entries = method->prompt_only ? reach.prompt : reach.whole;
-    if (entries <= 0 || budget->second < static_cast<double>(entries)) return {};
+    const auto last = cache.values.find("last_tokens"); // stay in any case
+    const double within = budget->second + (last != cache.values.end() ? last->second : 0);
+    if (entries <= 0 || within < static_cast<double>(entries)) return {};
     if (method->prompt_only)
         return fmt::format("The prompt has {} tokens: within the budget, so all of them stay",
                            format_thousands(entries));

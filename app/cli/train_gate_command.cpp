@@ -1,0 +1,82 @@
+#include "app/cli/commands.h"
+#include "app/options/engine_module.h"
+#include "app/options/train_gate_options.h"
+
+#include <memory>
+
+namespace refreshlab::app {
+
+Command add_train_gate_command(CLI::App& app) {
+    auto options = std::make_shared<TrainGateOptions>();
+    CLI::App* command =
+        app.add_subcommand("train-gate", "Trains the gate of a cache policy for a model, and compares it with "
+                                         "other policies on texts held out (docs/howto/train-gate.md)");
+    command->add_option("METHOD", options->method, "trim_kv or locret")->required()->type_name("METHOD");
+    command->add_option("--model", options->model, "A checkpoint folder or a .gguf file")
+        ->required()
+        ->type_name("MODEL");
+    command
+        ->add_option("--texts", options->texts,
+                     "Texts: .jsonl files of prompts with answers, or plain texts; every eighth text is held "
+                     "out. May be repeated")
+        ->required()
+        ->type_name("FILE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(true);
+    command
+        ->add_option("-o,--out", options->out,
+                     "The gate. FILE.part beside it is the training so far: the same command goes on from it")
+        ->required()
+        ->type_name("FILE");
+    command->add_option("--csv", options->csv, "Writes losses and the comparison as tables, and how they are "
+                                               "drawn, into this folder")
+        ->type_name("DIR");
+    command->add_option("--steps", options->steps, "Steps (default 3000)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 10'000'000));
+    command->add_option("--batch", options->batch, "Texts of a step (default 4)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 4096));
+    command->add_option("--length", options->length, "Most tokens of a text (default 512)")
+        ->type_name("N")
+        ->check(CLI::Range(64, 1 << 20));
+    command->add_option("--width", options->width, "Inner width of the gate (default: trim_kv 64, locret 32)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 65536));
+    command->add_option("--learning-rate", options->learning_rate,
+                        "Of AdamW (default: trim_kv 0.003, locret 0.002)")
+        ->type_name("X")
+        ->check(CLI::Range(1e-8, 1.0));
+    command
+        ->add_option("--capacity", options->capacity,
+                     "trim_kv: the budget that it is trained for, as a share of a text (default 0.25)")
+        ->type_name("SHARE")
+        ->check(CLI::Range(0.001, 1.0));
+    command
+        ->add_option("--capacity-weight", options->capacity_weight,
+                     "trim_kv: weight of the loss of what is above it (default 1)")
+        ->type_name("X")
+        ->check(CLI::Range(0.0, 1e6));
+    command
+        ->add_option("--smoothness", options->smoothness,
+                     "locret: weight of the squared difference of neighbouring scores (default 0.0025)")
+        ->type_name("X")
+        ->check(CLI::Range(0.0, 1e6));
+    command
+        ->add_option("--reading", options->readings,
+                     "How an ambiguous point of the source is read: input=normed|residual and "
+                     "decay=bias|multiply of trim_kv, rope=before|after and target=attention|logits of "
+                     "locret; the first is the default. May be repeated")
+        ->type_name("KEY=CHOICE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
+    command->add_option("--seed", options->seed, "Of the first weights and the order of texts (default 0)")
+        ->type_name("N");
+    command->add_flag("--restart", options->restart, "Begin again, whatever FILE.part holds");
+    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
+        ->type_name("N")
+        ->check(CLI::Range(0, 4096));
+    return [options] { return engine_module().carry_out(*options); };
+}
+
+} // namespace refreshlab::app

@@ -1,0 +1,235 @@
+#include "app/base/output.h"
+#include "app/engine/carry_out.h"
+#include "app/options/run_options.h"
+#include "app/options/train_gate_options.h"
+#include "engine/base/bytes_text.h"
+#include "engine/base/error.h"
+#include "engine/base/interrupt.h"
+#include "engine/base/model_path.h"
+#include "engine/model/gates/gate_file.h"
+#include "engine/model/model_fingerprint.h"
+#include "engine/session/pair/model_pair.h"
+#include "engine/signals/nearest_name.h"
+#include "engine/train/gate_trainer.h"
+#include "engine/train/judge_gate.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+
+namespace refreshlab::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Seconds = std::chrono::duration<double>;
+
+constexpr auto training_a_gate = "training a gate";
+constexpr Seconds between_checkpoints{20};
+
+const ObjectiveKind& objective_named(const std::string& method) {
+    const auto kinds = all_objective_kinds();
+    const auto found = std::ranges::find(kinds, method, &ObjectiveKind::method);
+    if (found != kinds.end()) return *found;
+    std::vector<std::string_view> names;
+    for (const ObjectiveKind& kind : kinds)
+        names.push_back(kind.method);
+    throw Error(training_a_gate, method, "is no cache policy with a gate that can be trained",
+                name_hint(method, names, "methods"));
+}
+
+/// Takes KEY=CHOICE into the settings that have the key. \return false: none has
+bool take_reading(std::span<const GateSetting> points, std::string_view key, std::string_view choice,
+                  GateSettings& settings) {
+    const auto point = std::ranges::find(points, key, &GateSetting::key);
+    if (point == points.end()) return false;
+    if (std::ranges::find(point->choices, choice) == point->choices.end())
+        throw Error("reading --reading", std::string(key), fmt::format("'{}' is no choice", choice),
+                    fmt::format("{}", fmt::join(point->choices, " or ")));
+    settings.find(key)->second = choice;
+    return true;
+}
+
+GateTraining training_of(const TrainGateOptions& options) {
+    const ObjectiveKind& objective = objective_named(options.method);
+    const GateKind& kind = *find_gate_kind(options.method);
+    GateTraining how;
+    how.method = options.method;
+    how.width = options.width > 0 ? options.width : kind.width;
+    how.steps = options.steps;
+    how.batch = options.batch;
+    how.learning_rate = options.learning_rate > 0 ? options.learning_rate : objective.learning_rate;
+    how.seed = options.seed;
+    how.settings = default_settings(kind);
+    how.objective.capacity = options.capacity;
+    how.objective.capacity_weight = options.capacity_weight;
+    how.objective.smoothness = options.smoothness;
+    for (const GateSetting& point : objective.readings)
+        how.objective.readings.emplace(point.key, point.choices.front());
+    for (const std::string& reading : options.readings) {
+        const size_t equals = reading.find('=');
+        const std::string key = reading.substr(0, equals),
+                          choice = equals == std::string::npos ? "" : reading.substr(equals + 1);
+        if (!take_reading(kind.settings, key, choice, how.settings) &&
+            !take_reading(objective.readings, key, choice, how.objective.readings))
+            throw Error("reading --reading", reading, fmt::format("{} has no such point", options.method),
+                        "see --help");
+    }
+    return how;
+}
+
+/// A line of progress on a terminal, else a line for every twentieth of the work.
+class TrainingProgress {
+public:
+    ~TrainingProgress() {
+        if (m_drawn) draw_line("");
+    }
+    void show(double done, const std::string& what) {
+        const std::string line = fmt::format("{:3.0f} % {}", 100 * done, what);
+        const int twentieth = static_cast<int>(20 * done);
+        if (m_terminal) {
+            draw_line(line);
+            m_drawn = true;
+        } else if (twentieth != m_twentieth) {
+            m_twentieth = twentieth;
+            say("{}\n", line);
+        }
+    }
+
+private:
+    bool m_terminal = ::isatty(STDERR_FILENO) == 1, m_drawn = false;
+    int m_twentieth = -1;
+};
+
+std::string time_left(double seconds) {
+    if (seconds < 90) return fmt::format("{:.0f} s", seconds);
+    if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
+    return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+/// Of the newest steps, so that it follows what is seen.
+double mean_loss(const std::vector<TrainingStep>& losses) {
+    const auto n = std::min<int64_t>(50, std::ssize(losses));
+    double sum = 0;
+    for (auto step = losses.end() - n; step != losses.end(); ++step)
+        sum += step->total;
+    return n > 0 ? sum / static_cast<double>(n) : 0;
+}
+
+/// Trains until all steps are made. \return false: it was interrupted, and the checkpoint has all of it
+bool train(GateTrainer& trainer, int64_t steps, const fs::path& part) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    auto saved = start;
+    const int64_t before = trainer.steps_done();
+    TrainingProgress progress;
+    while (trainer.steps_done() < steps) {
+        if (interrupted() != 0) {
+            trainer.checkpoint(part);
+            return false;
+        }
+        try {
+            trainer.step();
+        } catch (const Error& e) {
+            const bool kept = fs::exists(part);
+            throw Error(e.doing(), e.object(), e.problem(),
+                        kept ? fmt::format("{}; {} holds the training before it", e.hint(), part.string())
+                             : e.hint(),
+                        e.kind());
+        }
+        const int64_t done = trainer.steps_done();
+        const Seconds took = Clock::now() - start;
+        progress.show(static_cast<double>(done) / static_cast<double>(steps),
+                      fmt::format("step {} of {}, loss {:.5g}, {} left", done, steps,
+                                  mean_loss(trainer.losses()),
+                                  time_left(took.count() / static_cast<double>(done - before) *
+                                            static_cast<double>(steps - done))));
+        if (Clock::now() - saved < between_checkpoints) continue;
+        trainer.checkpoint(part);
+        saved = Clock::now();
+    }
+    trainer.checkpoint(part);
+    return true;
+}
+
+int64_t tokens_of(const std::vector<TrainingText>& texts) {
+    return std::accumulate(texts.begin(), texts.end(), int64_t{0}, [](int64_t sum, const TrainingText& text) {
+        return sum + std::ssize(text.ids);
+    });
+}
+
+} // namespace
+
+int carry_out(const TrainGateOptions& options) {
+    GateTraining how = training_of(options);
+    std::vector<NamedFile> inputs{{"--model", options.model}};
+    for (const std::string& file : options.texts)
+        inputs.push_back({"--texts", file});
+    check_outputs(std::vector<NamedFile>{{"--out", options.out}}, inputs);
+    RunConfig config;
+    config.mode = Mode::teacher;
+    config.teacher_dir = options.model;
+    config.device = "cpu";
+    config.threads = options.threads;
+    note_threads(options.threads);
+    const Execution execution = make_execution(config);
+    const kernels::ExecutionScope scope(*execution);
+    const kernels::LibtorchThreads all_threads;
+    const auto pair = load_pair(config);
+    const LlamaModel& model = *pair->teacher;
+    if (options.length > model.config().max_position)
+        throw Error(training_a_gate, "--length",
+                    fmt::format("{} tokens are more than the model's context of {}", options.length,
+                                model.config().max_position));
+    const auto texts =
+        held_out_and_trained(read_training_texts(*pair, {options.texts.begin(), options.texts.end()},
+                                                 options.length));
+    how.model = model_fingerprint(options.model);
+    how.texts = texts_digest(texts[1]);
+    say("{} texts, {} tokens; {} more, {} tokens, held out\n", texts[1].size(), tokens_of(texts[1]),
+        texts[0].size(), tokens_of(texts[0]));
+
+    GateTrainer trainer(model, texts[1], how);
+    const fs::path part = options.out + ".part";
+    if (!options.restart && fs::exists(part)) {
+        trainer.resume(part);
+        say("going on after step {} of {} ({})\n", trainer.steps_done(), how.steps, part.string());
+    }
+    note_interrupts();
+    if (!train(trainer, how.steps, part)) {
+        say("interrupted after step {}: {} holds it, and the same command goes on\n", trainer.steps_done(),
+            part.string());
+        return 128 + interrupted();
+    }
+    save_gate(options.out, trainer.gate(), model.config(), {how.model, model_name(options.model), how.recipe()});
+    // Judged as it is stored.
+    const std::shared_ptr<const TokenGate> gate =
+        load_gate(options.out, options.method, model.config(), how.model);
+    StudyResult result;
+    {
+        TrainingProgress progress;
+        auto judged = judge_gate(model, gate, texts[0], options.seed, [&](double done) {
+            progress.show(done, "comparing on texts held out");
+            return interrupted() == 0;
+        });
+        if (judged) result.tables.push_back(*std::move(judged));
+    }
+    const TrainingStep held_out = trainer.loss_of(texts[0]);
+    result.figures.push_back(loss_table(options.method, trainer.losses()));
+    result.notes.push_back(fmt::format("Loss of the last steps {:.5g}, of texts held out {:.5g}.",
+                                       mean_loss(trainer.losses()), held_out.total));
+    if (!options.csv.empty()) write_study(result, options.csv);
+    print("{}", to_markdown(result));
+    std::error_code ignored;
+    fs::remove(part, ignored);
+    say("{}: {}\n", options.out, bytes_text(static_cast<int64_t>(fs::file_size(options.out))));
+    return interrupted() == 0 ? 0 : 128 + interrupted();
+}
+
+} // namespace refreshlab::app

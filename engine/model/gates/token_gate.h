@@ -1,0 +1,109 @@
+#pragma once
+
+#include "engine/model/checkpoint/safetensors_file.h"
+#include "engine/model/model_config.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab {
+
+/// What a gate may look at: tokens in one layer, each by itself. fp32, on the gate's device.
+struct GateInputs {
+    at::Tensor input;    ///< [rows, held hidden width]: what q, k and v are projected from, after the layer's norm
+    at::Tensor residual; ///< the same before it
+    at::Tensor q;        ///< [rows, heads, head_dim], after RoPE; undefined unless the kind reads queries
+    at::Tensor k, v;     ///< [rows, kv_heads, head_dim]; k after RoPE
+    at::Tensor cos, sin; ///< [rows, head_dim / 2]: of the rows' rotations
+};
+
+/// Operations that gates are made of, so that a definition stands once: for runs, where a row's bits depend on no other row, and for
+/// training, where they can be differentiated.
+struct GateMath {
+    at::Tensor (*linear)(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+    at::Tensor (*silu)(const at::Tensor& x);
+    at::Tensor (*log_sigmoid)(const at::Tensor& x);
+};
+[[nodiscard]] const GateMath& running_math();  ///< kernels/ops/dense.h
+[[nodiscard]] const GateMath& training_math(); ///< ATen with autograd
+
+/// A point in which the sources can be read in more than one way; the first choice is the default.
+struct GateSetting {
+    std::string_view key, help;
+    std::vector<std::string_view> choices;
+};
+using GateSettings = std::map<std::string, std::string, std::less<>>;
+
+/// One tensor of a gate in one layer.
+struct GateWeight {
+    std::string_view name;
+    std::vector<int64_t> shape; ///< [out, in], or [out] of a bias
+    bool reads_hidden = false;  ///< `in` is the model's hidden width, which models hold padded
+    double first = 0;           ///< of a bias: where training begins
+};
+
+/// A kind of gate: the definition of a method's network. Its file in this folder has all of it.
+struct GateKind {
+    std::string_view method; ///< of the cache policy: "trim_kv"
+    int64_t width = 64;      ///< usual inner width; papers have more, for larger models
+    bool reads_queries = false;
+    std::vector<GateSetting> settings;
+    std::vector<GateWeight> (*weights)(const ModelConfig& model, int64_t width) = nullptr;
+    /// \param weights  of one layer, in their order
+    /// \return [rows, kv_heads]
+    at::Tensor (*scores)(std::span<const at::Tensor> weights, const GateSettings& settings,
+                         const GateInputs& in, const GateMath& math) = nullptr;
+};
+namespace gate_kinds {
+[[nodiscard]] GateKind trim_kv();
+[[nodiscard]] GateKind locret();
+} // namespace gate_kinds
+[[nodiscard]] std::span<const GateKind> all_gate_kinds();
+[[nodiscard]] const GateKind* find_gate_kind(std::string_view method); ///< null: there is none
+
+/// A gate of one model, all its layers. Threads  const.
+class TokenGate {
+public:
+    /// \param settings  of the kind, each with one of its choices                                      (asserted)
+    /// \param weights   [layers][weights], of the shapes of the kind, hidden widths padded as the model holds them
+    TokenGate(const GateKind& kind, int64_t width, GateSettings settings,
+              std::vector<std::vector<at::Tensor>> weights);
+    /// Weights as training begins with them: uniform within 1 / sqrt(in), by a seed; biases as the kind says.
+    [[nodiscard]] static std::unique_ptr<TokenGate> untrained(const GateKind& kind, const ModelConfig& model,
+                                                              int64_t width, GateSettings settings,
+                                                              uint64_t seed);
+
+    [[nodiscard]] const GateKind& kind() const { return m_kind; }
+    [[nodiscard]] int64_t width() const { return m_width; }
+    [[nodiscard]] at::Device device() const { return m_weights.front().front().device(); }
+    [[nodiscard]] const GateSettings& settings() const { return m_settings; }
+    [[nodiscard]] const std::vector<std::vector<at::Tensor>>& weights() const { return m_weights; }
+
+    /// [rows, kv_heads]
+    [[nodiscard]] at::Tensor scores(int64_t layer, const GateInputs& in, const GateMath& math) const;
+    /// A copy on another device.
+    [[nodiscard]] std::shared_ptr<const TokenGate> on(at::Device device) const;
+
+private:
+    const GateKind& m_kind;
+    int64_t m_width;
+    GateSettings m_settings;
+    std::vector<std::vector<at::Tensor>> m_weights;
+};
+
+/// Gates that are at hand, by method.
+using ModelGates = std::map<std::string, std::shared_ptr<const TokenGate>, std::less<>>;
+/// One of every kind with the weights that training begins with: for measurements that need some gate.
+[[nodiscard]] ModelGates untrained_gates(const ModelConfig& model, at::Device device, uint64_t seed);
+
+/// The default of every setting.
+[[nodiscard]] GateSettings default_settings(const GateKind& kind);
+
+} // namespace refreshlab

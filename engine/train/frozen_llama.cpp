@@ -1,0 +1,110 @@
+#include "engine/train/frozen_llama.h"
+
+#include "engine/base/error.h"
+#include "engine/model/checkpoint/llama_weights.h"
+#include "kernels/blocks/blocks.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+namespace refreshlab {
+
+namespace {
+
+/// A copy that autograd may keep: weights are loaded in inference mode.
+at::Tensor frozen(const at::Tensor& weight) {
+    if (!weight.defined()) return {};
+    if (kernels::is_blocks(weight))
+        throw Error("training a gate", {}, "the model's weights are in blocks", "load it with --dtype f32");
+    return weight.to(at::kFloat, false, true);
+}
+
+at::Tensor linear_of(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+}
+
+/// RoPE of heads [n, heads, d]; channel c turns with c + d / 2.
+at::Tensor turned(const at::Tensor& heads, const at::Tensor& cos, const at::Tensor& sin) {
+    const auto halves = heads.chunk(2, -1);
+    const at::Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1);
+    return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
+}
+
+at::Tensor rms(const at::Tensor& x, const at::Tensor& weight, double eps, int64_t width) {
+    const at::Tensor mean = x.square().sum(-1, true) / static_cast<double>(width);
+    return x * at::rsqrt(mean + eps) * weight;
+}
+
+} // namespace
+
+FrozenLlama::FrozenLlama(const LlamaModel& model)
+    : m_model(model) {
+    const LlamaWeights& w = model.weights();
+    m_embedding = frozen(w.embedding);
+    m_final_norm = frozen(w.final_norm);
+    m_head = w.head.is_same(w.embedding) ? m_embedding : frozen(w.head);
+    for (const LlamaLayer& from : w.layers) {
+        if (!from.attends || !from.has_mlp)
+            throw Error("training a gate", {}, "the student leaves sublayers out", "train it for the teacher");
+        m_layers.push_back({frozen(from.input_norm), frozen(from.q), frozen(from.k), frozen(from.v),
+                            frozen(from.o), frozen(from.post_norm), frozen(from.gate), frozen(from.up),
+                            frozen(from.down), frozen(from.q_bias), frozen(from.k_bias), frozen(from.v_bias),
+                            frozen(from.o_bias), frozen(from.gate_bias), frozen(from.up_bias),
+                            frozen(from.down_bias), frozen(from.q_norm), frozen(from.k_norm)});
+    }
+}
+
+at::Tensor FrozenLlama::normed(const at::Tensor& x, const at::Tensor& weight) const {
+    return rms(x, weight, m_model.config().rms_norm_eps, m_model.config().hidden_size);
+}
+
+at::Tensor FrozenLlama::attention_of(int64_t layer, const GateInputs& in, const at::Tensor& q,
+                                     const Change& change) const {
+    const ModelConfig& config = m_model.config();
+    const int64_t n = q.size(0), group = config.num_heads / config.num_kv_heads;
+    const auto by_head = [&](const at::Tensor& kv) { // [heads, n, d]
+        return kv.transpose(0, 1).repeat_interleave(group, 0);
+    };
+    at::Tensor logits = at::matmul(q.transpose(0, 1), by_head(in.k).transpose(1, 2)) /
+                        std::sqrt(static_cast<double>(config.head_dim));
+    if (change) logits = change(layer, in, logits);
+    const at::Tensor age = at::arange(n, q.options().dtype(at::kLong)).unsqueeze(1) -
+                           at::arange(n, q.options().dtype(at::kLong)).unsqueeze(0);
+    at::Tensor unseen = age.lt(0);
+    if (const int64_t window = config.window(layer); window > 0) unseen = unseen.logical_or(age.ge(window));
+    logits = logits.masked_fill(unseen, -std::numeric_limits<double>::infinity());
+    return at::matmul(at::softmax(logits, -1), by_head(in.v)).transpose(0, 1).reshape({n, -1});
+}
+
+at::Tensor FrozenLlama::run(std::span<const int32_t> ids, const Change& change) const {
+    const ModelConfig& config = m_model.config();
+    const auto n = static_cast<int64_t>(ids.size());
+    at::Tensor index = at::empty({n}, at::kInt);
+    std::copy(ids.begin(), ids.end(), index.mutable_data_ptr<int32_t>());
+    at::Tensor x = m_embedding.index_select(0, index.to(m_embedding.device()));
+    const auto [cos, sin] = m_model.rope_rows(0, n);
+    GateInputs in;
+    in.cos = cos.clone(); // may be made in inference mode
+    in.sin = sin.clone();
+    const auto heads = [&](const at::Tensor& rows, const at::Tensor& norm) {
+        const at::Tensor split = rows.view({n, -1, config.head_dim});
+        return norm.defined() ? rms(split, norm, config.rms_norm_eps, config.head_dim) : split;
+    };
+    for (size_t i = 0; i < m_layers.size(); ++i) {
+        const Layer& w = m_layers[i];
+        in.residual = x;
+        in.input = normed(x, w.input_norm);
+        in.k = turned(heads(linear_of(in.input, w.k, w.k_bias), w.k_norm), in.cos, in.sin);
+        in.v = heads(linear_of(in.input, w.v, w.v_bias), {});
+        const at::Tensor q = turned(heads(linear_of(in.input, w.q, w.q_bias), w.q_norm), in.cos, in.sin);
+        x = x + linear_of(attention_of(static_cast<int64_t>(i), in, q, change), w.o, w.o_bias);
+        const at::Tensor h = normed(x, w.post_norm);
+        const at::Tensor inner = at::silu(linear_of(h, w.gate, w.gate_bias)) * linear_of(h, w.up, w.up_bias);
+        x = x + linear_of(inner, w.down, w.down_bias);
+    }
+    return at::linear(normed(x, m_final_norm), m_head);
+}
+
+} // namespace refreshlab

@@ -1,0 +1,140 @@
+#include "engine/train/judge_gate.h"
+
+#include "engine/base/check.h"
+#include "engine/results/bootstrap.h"
+#include "engine/study/measure/cache_reading.h"
+#include "engine/study/studies/study_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr int64_t shares[] = {2, 4, 8};
+constexpr int64_t most_loss_rows = 500, fewest_entries = 8;
+
+/// The gate's policy and those that it is compared with, with as many entries on average over the answer. Where it thins the prompt alone,
+/// its entries are a share of the prompt and all of the answer so far; others, which thin the answer too, have room for half of it. Else
+/// they are a share of the text.
+std::vector<CachePolicyConfig> compared(const std::string& method, const TrainingText& text, int64_t share) {
+    const bool prompt_only = find_cache_method(method)->prompt_only;
+    const int64_t all = std::ssize(text.ids), of = prompt_only ? text.prompt : all,
+                  entries = std::max(fewest_entries, of / share);
+    std::vector<std::string> names{method, "h2o", "streaming_llm", "random"};
+    if (prompt_only) names.insert(names.begin() + 1, "snapkv");
+    std::vector<CachePolicyConfig> policies;
+    for (const std::string& name : names) {
+        CachePolicyConfig policy = cache_policy_defaults(name, "judging a gate");
+        const auto set = [&](const char* key, int64_t value) {
+            if (const auto found = policy.values.find(key); found != policy.values.end())
+                found->second = static_cast<double>(value);
+        };
+        const bool thins_all = prompt_only && !find_cache_method(name)->prompt_only;
+        // What is kept in any case is a quarter of the budget at most, and counts.
+        const int64_t last = policy.values.contains("last_tokens") ? entries / 4 : 0;
+        set("last_tokens", last);
+        set("budget", entries - last + (thins_all ? (all - text.prompt) / 2 : 0));
+        set("window", std::min<int64_t>(32, entries / 4));
+        policies.push_back(std::move(policy));
+    }
+    return policies;
+}
+
+} // namespace
+
+std::optional<StudyTable> judge_gate(const LlamaModel& model, const std::shared_ptr<const TokenGate>& gate,
+                                     const std::vector<TrainingText>& texts, uint64_t seed,
+                                     const std::function<bool(double)>& progress) {
+    const std::string method(gate->kind().method);
+    const ModelGates gates{{method, gate}};
+    RL_ASSERT(!texts.empty());
+    const size_t policies = compared(method, texts[0], 1).size(), rows = policies * std::size(shares);
+    std::vector<std::vector<double>> kl(rows + 1), loss(rows + 1), accuracy(rows + 1), read(rows + 1);
+    for (size_t i = 0; i < texts.size(); ++i) {
+        if (!progress(static_cast<double>(i) / static_cast<double>(texts.size()))) return std::nullopt;
+        std::vector<CachePolicyConfig> asked{cache_policy_defaults("full", "judging a gate")};
+        for (const int64_t share : shares) {
+            for (CachePolicyConfig& policy : compared(method, texts[i], share))
+                asked.push_back(std::move(policy));
+        }
+        const auto readings = read_under_policies(model, texts[i].ids, texts[i].prompt, asked, seed, gates);
+        for (size_t row = 0; row < readings.size(); ++row) {
+            kl[row].push_back(readings[row].kl());
+            loss[row].push_back(readings[row].nll());
+            accuracy[row].push_back(readings[row].accuracy());
+            read[row].push_back(readings[row].entries_read);
+        }
+    }
+    StudyTable table{"held_out",
+                     fmt::format("Answers of {} texts that were not trained on, read token by token (95 % over texts)",
+                                 texts.size()),
+                     {{"policy"},
+                      {"budget"},
+                      {"KL (nats per token)", 4},
+                      {"low", 4},
+                      {"high", 4},
+                      {"loss (nats per token)", 4},
+                      {"first choices"},
+                      {"entries read", 0}},
+                     {},
+                     {{.name = "held_out",
+                       .title = "Held-out answers under cache policies (95 % over texts)",
+                       .facets = {"budget"},
+                       .series = {"policy"},
+                       .parts = {{"KL to the full cache (nats per token)", {"KL (nats per token)"}, true}}}}};
+    const auto mean_of = [](const std::vector<double>& values) { return StudyCell(*mean(values)); };
+    for (size_t row = 0; row <= rows; ++row) {
+        const bool full = row == 0;
+        std::vector<StudyCell> cells{full ? "full" : compared(method, texts[0], 1)[(row - 1) % policies].policy,
+                                     full ? "all" : fmt::format("1/{}", shares[(row - 1) / policies])};
+        for (StudyCell& cell : mean_cells(kl[row], seed))
+            cells.push_back(std::move(cell));
+        cells.push_back(mean_of(loss[row]));
+        cells.push_back(mean_of(accuracy[row]));
+        cells.push_back(mean_of(read[row]));
+        table.rows.push_back(std::move(cells));
+    }
+    return table;
+}
+
+StudyTable loss_table(const std::string& method, const std::vector<TrainingStep>& losses) {
+    const auto kinds = all_objective_kinds();
+    const ObjectiveKind& kind = *std::ranges::find(kinds, method, &ObjectiveKind::method);
+    StudyTable table{"loss", "", {{"step"}, {"loss", 5}}, {}, {}};
+    TablePlot plot;
+    plot.name = "loss";
+    plot.title = fmt::format("Training of a gate of {}", method);
+    plot.kind = TablePlot::Kind::curves;
+    plot.x = "step";
+    plot.x_title = "step";
+    plot.parts.push_back({"loss", {"loss"}});
+    for (const std::string_view part : kind.parts) {
+        table.columns.push_back({std::string(part), 5});
+        plot.parts.push_back({std::string(part), {std::string(part)}});
+    }
+    table.plots.push_back(std::move(plot));
+    const int64_t steps = std::ssize(losses),
+                  each = std::max<int64_t>((steps + most_loss_rows - 1) / most_loss_rows, 1);
+    for (int64_t first = 0; first < steps; first += each) {
+        const int64_t n = std::min(each, steps - first);
+        std::vector<double> sums(kind.parts.size() + 1, 0);
+        for (int64_t i = first; i < first + n; ++i) {
+            const TrainingStep& step = losses[static_cast<size_t>(i)];
+            sums[0] += step.total;
+            for (size_t part = 0; part < step.parts.size(); ++part)
+                sums[part + 1] += step.parts[part];
+        }
+        std::vector<StudyCell> row{first + n};
+        for (const double sum : sums)
+            row.emplace_back(sum / static_cast<double>(n));
+        table.rows.push_back(std::move(row));
+    }
+    return table;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,89 @@
+// What TRIM-KV's gate is trained for: while it trains nothing is evicted, but attention to a token fades by beta with every step, so that
+// gradients reach beta. Loss: KL(model || model with fading) + next token + capacity, where capacity is what is held above the budget M:
+// max(0, sum_i beta_i^(t-i) - M) / M, mean over tokens t, KV heads and layers.
+// Source: reference/cache-definitions.md, section 11; Bui et al. 2025. M is a share of the text, because texts here differ in length; its
+// loss is divided by M for the same reason (our choices).
+#include "engine/train/frozen_llama.h"
+#include "engine/train/gate_objective.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+namespace refreshlab {
+
+namespace {
+
+class TrimKvObjective final : public GateObjective {
+public:
+    TrimKvObjective(const LlamaModel& model, ObjectiveOptions options)
+        : m_model(model)
+        , m_group(model.config().num_heads / model.config().num_kv_heads)
+        , m_options(std::move(options)) {}
+
+    [[nodiscard]] GateLoss loss(const TokenGate& gate, const TrainingText& text) const override {
+        const auto n = static_cast<int64_t>(text.ids.size());
+        const double budget = std::max(1.0, m_options.capacity * static_cast<double>(n));
+        const bool multiplies = m_options.readings.find("decay")->second == "multiply";
+        at::Tensor model_rows;
+        {
+            const c10::AutoGradMode off(false);
+            model_rows = at::log_softmax(m_model.run(text.ids), -1);
+        }
+        at::Tensor above; // capacity loss, sum over layers
+        const at::Tensor rows = at::log_softmax(
+            m_model.run(text.ids,
+                        [&](int64_t layer, const GateInputs& in, const at::Tensor& logits) {
+                            const at::Tensor fade = fading(gate.scores(layer, in, training_math()));
+                            const at::Tensor held = at::tril(fade.exp()).sum(-1); // [kv_heads, n]
+                            const at::Tensor over = at::relu(held - budget).mean() / budget;
+                            above = above.defined() ? above + over : over;
+                            const at::Tensor by_head = fade.repeat_interleave(m_group, 0);
+                            return multiplies ? logits * by_head.exp() : logits + by_head;
+                        }),
+            -1);
+        const at::Tensor kl = (model_rows.exp() * (model_rows - rows)).sum(-1).mean();
+        const at::Tensor next = -rows.narrow(0, 0, n - 1).gather(1, next_tokens(text, rows)).mean();
+        const at::Tensor capacity = above / static_cast<double>(gate.weights().size());
+        return {kl + next + m_options.capacity_weight * capacity,
+                {kl.item<double>(), next.item<double>(), capacity.item<double>()}};
+    }
+
+private:
+    /// (t - i) ln beta_i of each KV head, [kv_heads, n, n]; 0 where i is after t. \param ln_beta  [n, kv_heads]
+    [[nodiscard]] static at::Tensor fading(const at::Tensor& ln_beta) {
+        const at::Tensor position = at::arange(ln_beta.size(0), ln_beta.options());
+        const at::Tensor age = at::relu(position.unsqueeze(1) - position.unsqueeze(0));
+        return age.unsqueeze(0) * ln_beta.t().unsqueeze(1);
+    }
+    [[nodiscard]] static at::Tensor next_tokens(const TrainingText& text, const at::Tensor& like) {
+        at::Tensor ids = at::empty({std::ssize(text.ids) - 1, 1}, at::kLong);
+        std::copy(text.ids.begin() + 1, text.ids.end(), ids.mutable_data_ptr<int64_t>());
+        return ids.to(like.device());
+    }
+
+    FrozenLlama m_model;
+    int64_t m_group;
+    ObjectiveOptions m_options;
+};
+
+} // namespace
+
+ObjectiveKind objective_kinds::trim_kv() {
+    ObjectiveKind kind;
+    kind.method = "trim_kv";
+    kind.learning_rate = 3e-3;
+    kind.parts = {"kl", "next_token", "capacity"};
+    kind.readings = {
+        {"decay",
+         "beta^(t-i) scales what attention gives a token (its logarithm is added to the logit), or the logit "
+         "itself is multiplied by it, as the paper prints",
+         {"bias", "multiply"}}};
+    kind.make = [](const LlamaModel& model, const ObjectiveOptions& options) -> std::unique_ptr<GateObjective> {
+        return std::make_unique<TrimKvObjective>(model, options);
+    };
+    return kind;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,297 @@
+// Training of gates on tiny random models: the pass that gradients flow through, the objectives, the trainer.
+#include "engine/base/json_file.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/train/frozen_llama.h"
+#include "engine/train/gate_trainer.h"
+#include "engine/train/judge_gate.h"
+#include "tests/engine/model/support.h"
+#include "tests/engine/session/tiny_pair.h"
+#include "tests/support/refused.h"
+#include "tests/support/seed.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <random>
+
+namespace gate_training_test {
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::vector<int32_t> random_ids(int64_t n, uint32_t salt) {
+    std::mt19937 random(seed(salt));
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < n; ++i)
+        ids.push_back(static_cast<int32_t>(random() % 256));
+    return ids;
+}
+
+constexpr TinyShape small_vocabulary{.vocab = 256};
+
+GateTraining training(const std::string& method) {
+    GateTraining how;
+    how.method = method;
+    how.width = 8;
+    how.steps = 12;
+    how.batch = 2;
+    how.learning_rate = 0.02;
+    how.seed = 5;
+    how.settings = default_settings(*find_gate_kind(method));
+    how.objective.readings = method == "trim_kv" ? GateSettings{{"decay", "bias"}}
+                                                 : GateSettings{{"target", "attention"}};
+    return how;
+}
+
+std::vector<TrainingText> texts_of(int64_t count, uint32_t salt) {
+    std::vector<TrainingText> texts;
+    for (int64_t i = 0; i < count; ++i)
+        texts.push_back({random_ids(40, salt + static_cast<uint32_t>(i)), 28});
+    return texts;
+}
+
+/// A gate with one beta for all tokens.
+std::unique_ptr<TokenGate> constant_gate(const ModelConfig& model, double c) {
+    auto gate = TokenGate::untrained(*find_gate_kind("trim_kv"), model, 8, {{"input", "normed"}}, 1);
+    for (const auto& layer : gate->weights()) {
+        layer[1].zero_();
+        layer[2].fill_(c);
+    }
+    return gate;
+}
+
+GateLoss trim_kv_loss(const LlamaModel& model, const TokenGate& gate, const TrainingText& text,
+                      const char* decay = "bias") {
+    ObjectiveOptions options;
+    options.readings = {{"decay", decay}};
+    return objective_kinds::trim_kv().make(model, options)->loss(gate, text);
+}
+
+bool same_weights(const TokenGate& a, const TokenGate& b) {
+    for (size_t layer = 0; layer < a.weights().size(); ++layer)
+        for (size_t i = 0; i < a.weights()[layer].size(); ++i)
+            if (!at::equal(a.weights()[layer][i], b.weights()[layer][i])) return false;
+    return true;
+}
+
+} // namespace
+
+TEST_CASE("the pass that gradients flow through is the model's", "[train]") {
+    const auto ids = random_ids(60, 1);
+    for (const TinyShape& shape : {small_vocabulary, TinyShape{.heads = 6, .kv_heads = 3, .vocab = 256},
+                                   TinyShape{.window = 12, .vocab = 256}}) {
+        const auto model = tiny_model(31, shape);
+        const auto cache = model->make_cache(60);
+        StepInputs in;
+        in.tokens = ids;
+        const at::Tensor wanted = model->forward().prefill(*cache, in).logits;
+        const at::Tensor got = FrozenLlama(*model).run(ids);
+        CHECK((got - wanted).abs().max().item<double>() < 1e-3 * wanted.abs().max().item<double>());
+    }
+}
+
+TEST_CASE("TRIM-KV's loss: nothing fades, everything fades", "[train]") {
+    const auto model = tiny_model(31, small_vocabulary);
+    const TrainingText text{random_ids(40, 2), 30};
+    const double budget = 10; // a quarter of the text
+    const GateLoss lasting = trim_kv_loss(*model, *constant_gate(model->config(), 60), text);
+    CHECK(std::abs(lasting.parts[0]) < 1e-5);
+    double above = 0; // t + 1 tokens are held at t
+    for (int t = 0; t < 40; ++t)
+        above += std::max(0.0, t + 1 - budget) / 40 / budget;
+    CHECK(lasting.parts[2] == Approx(above).epsilon(1e-4));
+    const GateLoss fading = trim_kv_loss(*model, *constant_gate(model->config(), -60), text);
+    CHECK(fading.parts[0] > 0.1);
+    CHECK(fading.parts[2] == 0); // only the token itself is held
+    // One beta: sum_i beta^(t-i) = (1 - beta^(t+1)) / (1 - beta).
+    const double beta = 0.95;
+    above = 0;
+    for (int t = 0; t < 40; ++t)
+        above += std::max(0.0, (1 - std::pow(beta, t + 1)) / (1 - beta) - budget) / 40 / budget;
+    CHECK(trim_kv_loss(*model, *constant_gate(model->config(), std::log(beta / (1 - beta))), text).parts[2] ==
+          Approx(above).epsilon(1e-3));
+    CHECK(lasting.total.item<double>() ==
+          Approx(lasting.parts[0] + lasting.parts[1] + lasting.parts[2]).epsilon(1e-5));
+    // A logit that is multiplied fades to 0 and not to minus infinity: old tokens are still read.
+    const GateLoss printed =
+        trim_kv_loss(*model, *constant_gate(model->config(), -60), text, "multiply");
+    CHECK(printed.parts[0] > 0.01);
+    CHECK(printed.parts[0] != Approx(fading.parts[0]).epsilon(0.01));
+}
+
+TEST_CASE("the gradient of TRIM-KV's loss is its slope", "[train]") {
+    const auto model = tiny_model(31, small_vocabulary);
+    const TrainingText text{random_ids(24, 3), 18};
+    auto gate = TokenGate::untrained(*find_gate_kind("trim_kv"), model->config(), 8, {{"input", "normed"}}, 4);
+    for (const auto& layer : gate->weights()) {
+        layer[2].fill_(2); // where the slope is steep
+        for (const at::Tensor& weight : layer)
+            const_cast<at::Tensor&>(weight).set_requires_grad(true);
+    }
+    trim_kv_loss(*model, *gate, text).total.backward();
+    const at::Tensor c = gate->weights()[1][2], w2 = gate->weights()[0][1];
+    for (const at::Tensor& weight : {c, w2}) {
+        const at::Tensor direction = weight.grad() / weight.grad().norm();
+        const double wanted = (weight.grad() * direction).sum().item<double>(), step = 0.02;
+        const c10::AutoGradMode off(false);
+        weight.add_(direction, step);
+        const double up = trim_kv_loss(*model, *gate, text).total.item<double>();
+        weight.add_(direction, -2 * step);
+        const double down = trim_kv_loss(*model, *gate, text).total.item<double>();
+        weight.add_(direction, step);
+        CHECK((up - down) / (2 * step) == Approx(wanted).epsilon(0.02));
+    }
+}
+
+TEST_CASE("Locret's gate is asked for the most that the answer gives a token", "[train]") {
+    const auto model = tiny_model(31, small_vocabulary); // 4 heads, 2 KV heads
+    const TrainingText text{random_ids(40, 6), 28};
+    auto gate =
+        TokenGate::untrained(*find_gate_kind("locret"), model->config(), 8, {{"rope", "before"}}, 4);
+    for (const auto& layer : gate->weights())
+        layer[1].zero_(); // it scores 0
+    for (const bool logits : {false, true}) {
+        double wanted = 0;
+        (void)FrozenLlama(*model).run(text.ids, [&](int64_t, const GateInputs&, const at::Tensor& rows) {
+            const at::Tensor causal = rows + at::full({40, 40}, -INFINITY).triu(1);
+            const at::Tensor given = (logits ? rows : at::softmax(causal, -1)).slice(1, 28).slice(2, 0, 28);
+            const at::Tensor most = given.reshape({2, 2 * 12, 28}).amax(1);
+            wanted += at::where(most.abs() < 1, most.square() / 2, most.abs() - 0.5).mean().item<double>() / 2;
+            return rows;
+        });
+        ObjectiveOptions options;
+        options.readings = {{"target", logits ? "logits" : "attention"}};
+        const GateLoss loss = objective_kinds::locret().make(*model, options)->loss(*gate, text);
+        CHECK(loss.parts[0] == Approx(wanted).epsilon(1e-3));
+        CHECK(loss.parts[1] == 0);
+    }
+}
+
+TEST_CASE("training lowers the loss, and goes on from a checkpoint as if it had not stopped", "[train]") {
+    const auto model = tiny_model(31, small_vocabulary);
+    const auto texts = texts_of(5, 10);
+    const ScratchFolder folder("gates");
+    const auto part = folder.path() / "gate.part";
+    for (const char* method : {"trim_kv", "locret"}) {
+        CAPTURE(method);
+        GateTrainer straight(*model, texts, training(method)), stopped(*model, texts, training(method));
+        const double before = straight.loss_of(texts).total;
+        for (int i = 0; i < 12; ++i)
+            straight.step();
+        CHECK(straight.loss_of(texts).total < before);
+        for (int i = 0; i < 5; ++i)
+            stopped.step();
+        stopped.checkpoint(part);
+        GateTrainer resumed(*model, texts, training(method));
+        resumed.resume(part);
+        CHECK(resumed.steps_done() == 5);
+        while (resumed.steps_done() < 12)
+            resumed.step();
+        CHECK(same_weights(resumed.gate(), straight.gate()));
+        for (size_t i = 0; i < 12; ++i)
+            CHECK(resumed.losses()[i].total == straight.losses()[i].total);
+
+        GateTraining other = training(method);
+        other.seed = 6;
+        GateTrainer another(*model, texts, other);
+        CHECK(!same_weights(another.gate(), GateTrainer(*model, texts, training(method)).gate()));
+        CHECK_THAT(refused([&] { another.resume(part); }), ContainsSubstring("other options"));
+        CHECK(another.steps_done() == 0);
+        write_file(part, "no training");
+        CHECK_THAT(refused([&] { another.resume(part); }), ContainsSubstring("gate.part"));
+    }
+}
+
+TEST_CASE("a loss that is not finite stops the training before anything changes", "[train]") {
+    const auto model = tiny_model(31, small_vocabulary);
+    const auto texts = texts_of(2, 20);
+    GateTrainer trainer(*model, texts, training("trim_kv"));
+    trainer.step();
+    const_cast<at::Tensor&>(trainer.gate().weights()[0][2]).detach().fill_(NAN);
+    try {
+        trainer.step();
+        FAIL("went on");
+    } catch (const Error& e) {
+        CHECK(e.kind() == ErrorKind::failure);
+        CHECK_THAT(e.what(), ContainsSubstring("step 2") && ContainsSubstring("not finite"));
+    }
+    CHECK(trainer.steps_done() == 1);
+}
+
+TEST_CASE("training texts: rows with answers, plain pieces, and what cannot be read", "[train][bad-input]") {
+    const auto pair = tiny_pair(1, 2);
+    const ScratchFolder folder("gates");
+    const auto rows = folder.path() / "rows.jsonl", plain = folder.path() / "plain.txt";
+    std::string words, lines;
+    for (int i = 0; i < 400; ++i)
+        words += "The fox counted boats. ";
+    write_file(plain, words);
+    const std::string answer = words.substr(0, 300);
+    for (int i = 0; i < 3; ++i)
+        lines += R"({"prompt": "Tell a story about a fox and a crow by the river, please.", "response": ")" + answer +
+                 "\"}\n\n";
+    write_file(rows, lines);
+    const auto texts = read_training_texts(*pair, {rows, plain}, 128);
+    REQUIRE(texts.size() > 10);
+    for (const TrainingText& text : texts) {
+        CHECK((std::ssize(text.ids) >= 32 && std::ssize(text.ids) <= 128));
+        CHECK((text.prompt >= 1 && text.prompt <= std::ssize(text.ids) - 2));
+    }
+    CHECK(texts[0].prompt < 40); // as the row says; of a piece the last quarter is the answer
+    CHECK(texts[3].ids.size() == 128);
+    CHECK(texts[3].prompt == 96);
+    const auto parts = held_out_and_trained(texts);
+    CHECK(parts[0].size() == texts.size() / 8);
+    CHECK(parts[0].size() + parts[1].size() == texts.size());
+    CHECK(parts[0][0].ids == texts[7].ids);
+    CHECK(texts_digest(parts[0]) != texts_digest(parts[1]));
+
+    CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {folder.path() / "none.txt"}, 128); }),
+               ContainsSubstring("none.txt"));
+    write_file(rows, "{\"prompt\": \"a\"}\n");
+    CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {rows}, 128); }),
+               ContainsSubstring("row 1") && ContainsSubstring("response"));
+    write_file(rows, "{\"text\": \"too short\"}\n");
+    CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {rows}, 128); }), ContainsSubstring("give 0 texts"));
+    write_file(plain, "\xFF\xFE");
+    CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {plain}, 128); }), ContainsSubstring("not UTF-8"));
+}
+
+TEST_CASE("a gate is judged beside others with as many entries", "[train]") {
+    const auto pair = tiny_pair(1, 2);
+    const std::vector<TrainingText> texts{{random_ids(60, 30), 44}, {random_ids(50, 31), 30}};
+    for (const char* method : {"trim_kv", "locret"}) {
+        CAPTURE(method);
+        const auto table = judge_gate(*pair->teacher, pair->teacher_gates.at(method), texts, 1,
+                                      [](double) { return true; });
+        REQUIRE(table);
+        const size_t policies = std::string(method) == "locret" ? 5 : 4;
+        REQUIRE(table->rows.size() == 1 + 3 * policies);
+        CHECK(std::get<double>(table->rows[0][2]) == 0);
+        const auto read = [&](size_t row) { return std::get<double>(table->rows[row].back()); };
+        for (size_t row = 1; row < table->rows.size(); ++row) {
+            CHECK(std::get<double>(table->rows[row][2]) > 0);
+            const size_t own = 1 + (row - 1) / policies * policies;
+            CHECK(read(row) > read(own) - 1.5); // nobody reads less than the gate's policy; one more is its newest
+        }
+        CHECK(!judge_gate(*pair->teacher, pair->teacher_gates.at(method), texts, 1,
+                          [](double) { return false; }));
+    }
+    std::vector<TrainingStep> losses(1200);
+    for (size_t i = 0; i < losses.size(); ++i)
+        losses[i] = {static_cast<double>(i), {1, 2}};
+    const StudyTable table = loss_table("locret", losses);
+    REQUIRE(table.rows.size() == 400);
+    CHECK(std::get<double>(table.rows[0][1]) == 1); // steps 1 to 3
+    CHECK(std::get<int64_t>(table.rows[0][0]) == 3);
+}
+
+} // namespace gate_training_test
