@@ -8,9 +8,9 @@ namespace refreshlab::app {
 
 Command add_train_gate_command(CLI::App& app) {
     auto options = std::make_shared<TrainGateOptions>();
-    CLI::App* command =
-        app.add_subcommand("train-gate", "Trains the gate of a cache policy for a model, and compares it with "
-                                         "other policies on texts held out (docs/howto/train-gate.md)");
+    CLI::App* command = app.add_subcommand(
+        "train-gate", "Trains the gate of a cache policy for a model, and compares it with "
+                      "other policies on texts held out (docs/howto/train-gate.md)");
     command->add_option("METHOD", options->method, "trim_kv or locret")->required()->type_name("METHOD");
     command->add_option("--model", options->model, "A checkpoint folder or a .gguf file")
         ->required()
@@ -28,8 +28,10 @@ Command add_train_gate_command(CLI::App& app) {
                      "The gate. FILE.part beside it is the training so far: the same command goes on from it")
         ->required()
         ->type_name("FILE");
-    command->add_option("--csv", options->csv, "Writes losses and the comparison as tables, and how they are "
-                                               "drawn, into this folder")
+    command
+        ->add_option("--csv", options->csv,
+                     "Writes losses and the comparison as tables, and how they are "
+                     "drawn, into this folder")
         ->type_name("DIR");
     command->add_option("--steps", options->steps, "Steps (default 3000)")
         ->type_name("N")
@@ -43,8 +45,9 @@ Command add_train_gate_command(CLI::App& app) {
     command->add_option("--width", options->width, "Inner width of the gate (default: trim_kv 64, locret 32)")
         ->type_name("N")
         ->check(CLI::Range(1, 65536));
-    command->add_option("--learning-rate", options->learning_rate,
-                        "Of AdamW (default: trim_kv 0.003, locret 0.002)")
+    command
+        ->add_option("--learning-rate", options->learning_rate,
+                     "Of AdamW (default: trim_kv 0.003, locret 0.002)")
         ->type_name("X")
         ->check(CLI::Range(1e-8, 1.0));
     command

@@ -159,9 +159,8 @@ bool train(GateTrainer& trainer, int64_t steps, const fs::path& part) {
 }
 
 int64_t tokens_of(const std::vector<TrainingText>& texts) {
-    return std::accumulate(texts.begin(), texts.end(), int64_t{0}, [](int64_t sum, const TrainingText& text) {
-        return sum + std::ssize(text.ids);
-    });
+    return std::accumulate(texts.begin(), texts.end(), int64_t{0},
+                           [](int64_t sum, const TrainingText& text) { return sum + std::ssize(text.ids); });
 }
 
 } // namespace
@@ -187,9 +186,8 @@ int carry_out(const TrainGateOptions& options) {
         throw Error(training_a_gate, "--length",
                     fmt::format("{} tokens are more than the model's context of {}", options.length,
                                 model.config().max_position));
-    const auto texts =
-        held_out_and_trained(read_training_texts(*pair, {options.texts.begin(), options.texts.end()},
-                                                 options.length));
+    const auto texts = held_out_and_trained(
+        read_training_texts(*pair, {options.texts.begin(), options.texts.end()}, options.length));
     how.model = model_fingerprint(options.model);
     how.texts = texts_digest(texts[1]);
     say("{} texts, {} tokens; {} more, {} tokens, held out\n", texts[1].size(), tokens_of(texts[1]),
@@ -207,7 +205,8 @@ int carry_out(const TrainGateOptions& options) {
             part.string());
         return 128 + interrupted();
     }
-    save_gate(options.out, trainer.gate(), model.config(), {how.model, model_name(options.model), how.recipe()});
+    save_gate(options.out, trainer.gate(), model.config(),
+              {how.model, model_name(options.model), how.recipe()});
     // Judged as it is stored.
     const std::shared_ptr<const TokenGate> gate =
         load_gate(options.out, options.method, model.config(), how.model);

@@ -28,9 +28,9 @@ std::vector<GateFile> gate_files(const RunConfig& config) {
         gate.key = key;
         gate.of_teacher = !of_steps && config.mode != Mode::student;
         gate.named = !file.path.empty();
-        gate.path = gate.named
-                        ? fs::path(file.path)
-                        : gate_beside(gate.of_teacher ? config.teacher_dir : config.student_dir, policy.policy);
+        gate.path = gate.named ? fs::path(file.path)
+                               : gate_beside(gate.of_teacher ? config.teacher_dir : config.student_dir,
+                                             policy.policy);
         gate.digest = file.digest;
         all.push_back(std::move(gate));
     }

@@ -47,7 +47,8 @@ FrozenLlama::FrozenLlama(const LlamaModel& model)
     m_head = w.head.is_same(w.embedding) ? m_embedding : frozen(w.head);
     for (const LlamaLayer& from : w.layers) {
         if (!from.attends || !from.has_mlp)
-            throw Error("training a gate", {}, "the student leaves sublayers out", "train it for the teacher");
+            throw Error("training a gate", {}, "the student leaves sublayers out",
+                        "train it for the teacher");
         m_layers.push_back({frozen(from.input_norm), frozen(from.q), frozen(from.k), frozen(from.v),
                             frozen(from.o), frozen(from.post_norm), frozen(from.gate), frozen(from.up),
                             frozen(from.down), frozen(from.q_bias), frozen(from.k_bias), frozen(from.v_bias),

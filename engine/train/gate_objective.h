@@ -15,10 +15,10 @@ namespace refreshlab {
 
 /// How hard an objective is asked for.
 struct ObjectiveOptions {
-    double capacity = 0.25;        ///< TRIM-KV: the budget M as a share of a text's tokens
-    double capacity_weight = 1;    ///< TRIM-KV: of the loss of what is above it
-    double smoothness = 0.0025;    ///< Locret: weight of the squared difference of neighbouring scores
-    GateSettings readings = {};    ///< of the kind of objective; each one of its choices
+    double capacity = 0.25;     ///< TRIM-KV: the budget M as a share of a text's tokens
+    double capacity_weight = 1; ///< TRIM-KV: of the loss of what is above it
+    double smoothness = 0.0025; ///< Locret: weight of the squared difference of neighbouring scores
+    GateSettings readings = {}; ///< of the kind of objective; each one of its choices
 };
 
 /// Loss of a gate on one text.
@@ -40,10 +40,11 @@ public:
 /// The objective of a method. Its file in this folder has all of it.
 struct ObjectiveKind {
     std::string_view method;
-    double learning_rate = 1e-3;           ///< usual
-    std::vector<std::string_view> parts;   ///< of a loss
-    std::vector<GateSetting> readings;     ///< points in which the source is ambiguous
-    std::unique_ptr<GateObjective> (*make)(const LlamaModel& model, const ObjectiveOptions& options) = nullptr;
+    double learning_rate = 1e-3;         ///< usual
+    std::vector<std::string_view> parts; ///< of a loss
+    std::vector<GateSetting> readings;   ///< points in which the source is ambiguous
+    std::unique_ptr<GateObjective> (*make)(const LlamaModel& model,
+                                           const ObjectiveOptions& options) = nullptr;
 };
 namespace objective_kinds {
 [[nodiscard]] ObjectiveKind trim_kv();

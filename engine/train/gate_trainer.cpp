@@ -160,7 +160,8 @@ void GateTrainer::step() {
         finite = finite && (!weight.grad().defined() || at::isfinite(weight.grad()).all().item<bool>());
     if (!finite)
         throw Error("training a gate", fmt::format("step {}", m.done() + 1),
-                    "the loss or a gradient is not finite", "try a smaller --learning-rate", ErrorKind::failure);
+                    "the loss or a gradient is not finite", "try a smaller --learning-rate",
+                    ErrorKind::failure);
     static_cast<torch::optim::AdamWOptions&>(m.optimizer->param_groups().front().options()).lr(m.rate());
     m.optimizer->step();
     m.losses.push_back(std::move(mean));

@@ -21,8 +21,8 @@ struct GateTraining {
     uint64_t seed = 0;
     GateSettings settings = {}; ///< of the gate
     ObjectiveOptions objective = {};
-    std::string model;   ///< model_fingerprint()
-    std::string texts;   ///< texts_digest() of those that are trained on
+    std::string model;                        ///< model_fingerprint()
+    std::string texts;                        ///< texts_digest() of those that are trained on
     [[nodiscard]] std::string recipe() const; ///< all of it as JSON
 };
 

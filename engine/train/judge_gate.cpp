@@ -70,27 +70,29 @@ std::optional<StudyTable> judge_gate(const LlamaModel& model, const std::shared_
             read[row].push_back(readings[row].entries_read);
         }
     }
-    StudyTable table{"held_out",
-                     fmt::format("Answers of {} texts that were not trained on, read token by token (95 % over texts)",
-                                 texts.size()),
-                     {{"policy"},
-                      {"budget"},
-                      {"KL (nats per token)", 4},
-                      {"low", 4},
-                      {"high", 4},
-                      {"loss (nats per token)", 4},
-                      {"first choices"},
-                      {"entries read", 0}},
-                     {},
-                     {{.name = "held_out",
-                       .title = "Held-out answers under cache policies (95 % over texts)",
-                       .facets = {"budget"},
-                       .series = {"policy"},
-                       .parts = {{"KL to the full cache (nats per token)", {"KL (nats per token)"}, true}}}}};
+    StudyTable table{
+        "held_out",
+        fmt::format("Answers of {} texts that were not trained on, read token by token (95 % over texts)",
+                    texts.size()),
+        {{"policy"},
+         {"budget"},
+         {"KL (nats per token)", 4},
+         {"low", 4},
+         {"high", 4},
+         {"loss (nats per token)", 4},
+         {"first choices"},
+         {"entries read", 0}},
+        {},
+        {{.name = "held_out",
+          .title = "Held-out answers under cache policies (95 % over texts)",
+          .facets = {"budget"},
+          .series = {"policy"},
+          .parts = {{"KL to the full cache (nats per token)", {"KL (nats per token)"}, true}}}}};
     const auto mean_of = [](const std::vector<double>& values) { return StudyCell(*mean(values)); };
     for (size_t row = 0; row <= rows; ++row) {
         const bool full = row == 0;
-        std::vector<StudyCell> cells{full ? "full" : compared(method, texts[0], 1)[(row - 1) % policies].policy,
+        std::vector<StudyCell> cells{full ? "full"
+                                          : compared(method, texts[0], 1)[(row - 1) % policies].policy,
                                      full ? "all" : fmt::format("1/{}", shares[(row - 1) / policies])};
         for (StudyCell& cell : mean_cells(kl[row], seed))
             cells.push_back(std::move(cell));

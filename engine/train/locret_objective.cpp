@@ -65,8 +65,9 @@ private:
         std::vector<at::Tensor> keys;
         for (const GateInputs& some : m_parts[static_cast<size_t>(view.layer)])
             keys.push_back(some.k);
-        const at::Tensor k =
-            at::cat(keys).narrow(0, 0, m_prompt).repeat_interleave(m_model.num_heads / m_model.num_kv_heads, 1);
+        const at::Tensor k = at::cat(keys)
+                                 .narrow(0, 0, m_prompt)
+                                 .repeat_interleave(m_model.num_heads / m_model.num_kv_heads, 1);
         const at::Tensor q = view.q.narrow(0, view.q.size(0) - rows, rows).to(at::kFloat);
         return at::einsum("rhd,phd->rhp", {q, k}) / std::sqrt(static_cast<double>(m_model.head_dim));
     }
@@ -127,7 +128,8 @@ ObjectiveKind objective_kinds::locret() {
                       "What a score is to be: the attention of the answer's queries, or its logit before the "
                       "softmax",
                       {"attention", "logits"}}};
-    kind.make = [](const LlamaModel& model, const ObjectiveOptions& options) -> std::unique_ptr<GateObjective> {
+    kind.make = [](const LlamaModel& model,
+                   const ObjectiveOptions& options) -> std::unique_ptr<GateObjective> {
         return std::make_unique<LocretObjective>(model, options);
     };
     return kind;

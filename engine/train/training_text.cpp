@@ -98,9 +98,8 @@ private:
 
 } // namespace
 
-std::vector<TrainingText> read_training_texts(const ModelPair& pair,
-                                              const std::vector<std::filesystem::path>& files,
-                                              int64_t length) {
+std::vector<TrainingText>
+read_training_texts(const ModelPair& pair, const std::vector<std::filesystem::path>& files, int64_t length) {
     RL_ASSERT(length >= 2 * shortest);
     TextReader reader(pair, length);
     for (const auto& file : files)

@@ -22,9 +22,8 @@ struct TrainingText {
 /// Throws Error{bad_input} naming file and row; also where nothing is left.
 /// \param pair    a loaded teacher, for its tokenizer and template
 /// \param length  64 or more                                                                            (asserted)
-[[nodiscard]] std::vector<TrainingText> read_training_texts(const ModelPair& pair,
-                                                            const std::vector<std::filesystem::path>& files,
-                                                            int64_t length);
+[[nodiscard]] std::vector<TrainingText>
+read_training_texts(const ModelPair& pair, const std::vector<std::filesystem::path>& files, int64_t length);
 
 /// Every eighth text is held out: in [0], in the order of the files. The others in [1].
 [[nodiscard]] std::array<std::vector<TrainingText>, 2> held_out_and_trained(std::vector<TrainingText> texts);

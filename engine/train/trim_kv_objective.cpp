@@ -80,7 +80,8 @@ ObjectiveKind objective_kinds::trim_kv() {
          "beta^(t-i) scales what attention gives a token (its logarithm is added to the logit), or the logit "
          "itself is multiplied by it, as the paper prints",
          {"bias", "multiply"}}};
-    kind.make = [](const LlamaModel& model, const ObjectiveOptions& options) -> std::unique_ptr<GateObjective> {
+    kind.make = [](const LlamaModel& model,
+                   const ObjectiveOptions& options) -> std::unique_ptr<GateObjective> {
         return std::make_unique<TrimKvObjective>(model, options);
     };
     return kind;

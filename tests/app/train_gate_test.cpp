@@ -20,9 +20,13 @@ namespace {
 /// A quick training of the bundled student.
 std::vector<std::string> training(const std::string& method, const std::string& out,
                                   const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments{"train-gate", method, "--model", "assets/models/llama-tales-student",
-                                       "--texts", "assets/prompts/roll_call.jsonl", "-o", out,
-                                       "--steps", "3", "--batch", "1", "--length", "64"};
+    std::vector<std::string> arguments{"train-gate", method,
+                                       "--model",    "assets/models/llama-tales-student",
+                                       "--texts",    "assets/prompts/roll_call.jsonl",
+                                       "-o",         out,
+                                       "--steps",    "3",
+                                       "--batch",    "1",
+                                       "--length",   "64"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
 }
@@ -43,13 +47,25 @@ TEST_CASE("a gate is trained, compared, drawn, and read by a run", "[cli][train]
     REQUIRE(refreshlab_cli({"figure", tables, "--panel", "loss", "-o", scratch / "loss.svg"}).status == 0);
     CHECK(fs::file_size(scratch / "loss.svg") > 1000);
 
-    const std::vector<std::string> run = {"run", "--prompt", "Write a chronicle of 3 companies.", "--max-tokens",
-                                          "12", "--mode", "student", "--student-cache", "trim_kv", "--set",
-                                          "student_cache.budget=8", "--set", "student_cache.gate=" + gate,
-                                          "--record", trace};
+    const std::vector<std::string> run = {"run",
+                                          "--prompt",
+                                          "Write a chronicle of 3 companies.",
+                                          "--max-tokens",
+                                          "12",
+                                          "--mode",
+                                          "student",
+                                          "--student-cache",
+                                          "trim_kv",
+                                          "--set",
+                                          "student_cache.budget=8",
+                                          "--set",
+                                          "student_cache.gate=" + gate,
+                                          "--record",
+                                          trace};
     const Outcome ran = refreshlab_cli(run);
     REQUIRE(ran.status == 0);
-    CHECK_THAT(refreshlab_cli({"report", trace, "-o", scratch / "run.html"}).err, !ContainsSubstring("refreshlab:"));
+    CHECK_THAT(refreshlab_cli({"report", trace, "-o", scratch / "run.html"}).err,
+               !ContainsSubstring("refreshlab:"));
     CHECK_THAT(refreshlab::read_file(scratch / "run.html"), ContainsSubstring("student_cache.gate="));
     const Outcome replayed = refreshlab_cli({"run", "--replay", trace});
     CHECK(replayed.status == 0);
@@ -58,10 +74,11 @@ TEST_CASE("a gate is trained, compared, drawn, and read by a run", "[cli][train]
     REQUIRE(refreshlab_cli(training("trim_kv", gate, {"--seed", "1"})).status == 0);
     refused_with({"run", "--replay", trace}, "another one than the recorded run read");
     // The teacher's prompt needs the teacher's gate.
-    refused_with({"run", "--prompt", "Write.", "--student-cache", "locret", "--set", "student_cache.gate=" + gate},
-                 "gate of trim_kv, not of locret");
-    refused_with({"run", "--prompt", "Write.", "--student-cache", "trim_kv", "--set", "student_cache.budget=8",
-                  "--set", "student_cache.gate=" + gate},
+    refused_with(
+        {"run", "--prompt", "Write.", "--student-cache", "locret", "--set", "student_cache.gate=" + gate},
+        "gate of trim_kv, not of locret");
+    refused_with({"run", "--prompt", "Write.", "--student-cache", "trim_kv", "--set",
+                  "student_cache.budget=8", "--set", "student_cache.gate=" + gate},
                  "another model (llama-tales-student)");
 }
 

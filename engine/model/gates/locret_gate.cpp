@@ -31,8 +31,7 @@ GateKind gate_kinds::locret() {
     kind.scores = [](std::span<const at::Tensor> w, const GateSettings& settings, const GateInputs& in,
                      const GateMath& math) {
         const bool before = settings.find("rope")->second == "before";
-        const at::Tensor q = before ? turned_back(in.q, in) : in.q,
-                         k = before ? turned_back(in.k, in) : in.k;
+        const at::Tensor q = before ? turned_back(in.q, in) : in.q, k = before ? turned_back(in.k, in) : in.k;
         const at::Tensor qkv = at::cat({q.flatten(1), k.flatten(1), in.v.flatten(1)}, 1);
         return math.linear(math.silu(math.linear(qkv, w[0], {})), w[1], {});
     };

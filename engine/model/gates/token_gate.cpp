@@ -37,11 +37,12 @@ const GateMath& running_math() {
 }
 
 const GateMath& training_math() {
-    static const GateMath math{
-        [](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-            return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
-        },
-        [](const at::Tensor& x) { return at::silu(x); }, [](const at::Tensor& x) { return at::log_sigmoid(x); }};
+    static const GateMath math{[](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+                                   return at::linear(x, weight,
+                                                     bias.defined() ? std::optional(bias) : std::nullopt);
+                               },
+                               [](const at::Tensor& x) { return at::silu(x); },
+                               [](const at::Tensor& x) { return at::log_sigmoid(x); }};
     return math;
 }
 
@@ -66,8 +67,9 @@ GateSettings default_settings(const GateKind& kind) {
 ModelGates untrained_gates(const ModelConfig& model, at::Device device, uint64_t seed) {
     ModelGates gates;
     for (const GateKind& kind : all_gate_kinds())
-        gates.emplace(kind.method,
-                      TokenGate::untrained(kind, model, kind.width, default_settings(kind), seed)->on(device));
+        gates.emplace(
+            kind.method,
+            TokenGate::untrained(kind, model, kind.width, default_settings(kind), seed)->on(device));
     return gates;
 }
 

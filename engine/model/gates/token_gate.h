@@ -17,7 +17,8 @@ namespace refreshlab {
 
 /// What a gate may look at: tokens in one layer, each by itself. fp32, on the gate's device.
 struct GateInputs {
-    at::Tensor input;    ///< [rows, held hidden width]: what q, k and v are projected from, after the layer's norm
+    at::Tensor
+        input; ///< [rows, held hidden width]: what q, k and v are projected from, after the layer's norm
     at::Tensor residual; ///< the same before it
     at::Tensor q;        ///< [rows, heads, head_dim], after RoPE; undefined unless the kind reads queries
     at::Tensor k, v;     ///< [rows, kv_heads, head_dim]; k after RoPE

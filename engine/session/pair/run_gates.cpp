@@ -28,11 +28,12 @@ std::shared_ptr<const TokenGate> read_gate(const GateFile& file, const std::stri
     if (!there) {
         const std::string lies =
             file.path.empty() ? "a derived student has none beside it" : file.path.string() + " is not there";
-        throw Error("starting a run", fmt::format("cache policy {}", method),
-                    fmt::format("has no trained gate for {}: {}", model_name(dir), lies),
-                    fmt::format("name one (--set student_cache.{}=FILE, teacher_cache in mode teacher), or train "
-                                "it: refreshlab train-gate {}",
-                                file.key, method));
+        throw Error(
+            "starting a run", fmt::format("cache policy {}", method),
+            fmt::format("has no trained gate for {}: {}", model_name(dir), lies),
+            fmt::format("name one (--set student_cache.{}=FILE, teacher_cache in mode teacher), or train "
+                        "it: refreshlab train-gate {}",
+                        file.key, method));
     }
     if (!file.digest.empty() && gate_digest(file.path) != file.digest)
         throw Error("reading a trained gate", file.path.string(),

@@ -106,19 +106,18 @@ TEST_CASE("TRIM-KV: a gate that says the same of all is a sliding window", "[pol
 TEST_CASE("Locret: the newest are safe after every chunk but the last, and the last tokens always",
           "[policies]") {
     FakeCache cache(1, 2, 12);
-    const auto policy = make(
-        "locret", {{"budget", 3}, {"chunk", 5}, {"stabilizers", 2}, {"last_tokens", 2}}, two_heads());
+    const auto policy =
+        make("locret", {{"budget", 3}, {"chunk", 5}, {"stabilizers", 2}, {"last_tokens", 2}}, two_heads());
     // Chunks 0-4 and 5-9; 10 and 11 come after them.
-    read_prompt(*policy, cache,
-                {9, 1, 8, 0, 0, 7, 0, 0, 0, 6, 0, 0,   // 0, 3, 4; then 0, 5, 9
-                 1, 2, 3, 4, 5, 0, 9, 0, 8, 0, 0, 0}); // 2, 3, 4; then 4, 6, 8
+    read_prompt(*policy, cache, {9, 1, 8, 0, 0, 7, 0, 0, 0, 6, 0, 0,   // 0, 3, 4; then 0, 5, 9
+                                 1, 2, 3, 4, 5, 0, 9, 0, 8, 0, 0, 0}); // 2, 3, 4; then 4, 6, 8
     CHECK(cache.of(0, 0) == Positions{0, 5, 9, 10, 11});
     CHECK(cache.of(0, 1) == Positions{4, 6, 8, 10, 11});
 
     // What a chunk has dropped is gone, though it beats what the next one brings: 2 has 8, more than 5 has.
     FakeCache one(1, 2, 12);
-    const auto at_once = make(
-        "locret", {{"budget", 3}, {"chunk", 100}, {"stabilizers", 2}, {"last_tokens", 2}}, two_heads());
+    const auto at_once =
+        make("locret", {{"budget", 3}, {"chunk", 100}, {"stabilizers", 2}, {"last_tokens", 2}}, two_heads());
     read_prompt(*at_once, one, {9, 1, 8, 0, 0, 7, 0, 0, 0, 6, 0, 0, 1, 2, 3, 4, 5, 0, 9, 0, 8, 0, 0, 0});
     CHECK(one.of(0, 0) == Positions{0, 2, 5, 10, 11});
 }

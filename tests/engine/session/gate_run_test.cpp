@@ -52,7 +52,8 @@ struct GateFolder {
         const auto gate = TokenGate::untrained(kind, model, 16, default_settings(kind), seed);
         for (const auto& layer : gate->weights())
             layer[1].mul_(20);
-        const std::string file = path(std::string(method) + (teacher ? "-teacher" : "-student") + ".safetensors");
+        const std::string file =
+            path(std::string(method) + (teacher ? "-teacher" : "-student") + ".safetensors");
         save_gate(file, *gate, model, {pair_fingerprint(pair, teacher), "tales", "{}"});
         return file;
     }
@@ -60,8 +61,9 @@ struct GateFolder {
 
 RunConfig run_of(Mode mode, const char* method) {
     RunConfig config = tiny_run(24);
-    config.prompt = "Once upon a time a fox and a crow lived by the river, and every morning the crow sang of "
-                    "the mill, the bridge and the seven hills.";
+    config.prompt =
+        "Once upon a time a fox and a crow lived by the river, and every morning the crow sang of "
+        "the mill, the bridge and the seven hills.";
     config.mode = mode;
     config.teacher_dir = named_pair()->teacher_dir;
     config.student_dir = named_pair()->student_dir;
@@ -186,7 +188,8 @@ TEST_CASE("a run reads its gates, says which, and the recorded one wants the sam
     const auto before = made(student);
     (void)files.save("trim_kv", false, 9);
     CHECK(trail(*made(student)) != trail(*before));
-    CHECK_THAT(refused([&] { (void)made(before->info().config); }), ContainsSubstring("another one than the recorded"));
+    CHECK_THAT(refused([&] { (void)made(before->info().config); }),
+               ContainsSubstring("another one than the recorded"));
 }
 
 TEST_CASE("rewinds bring a gate's scores back", "[session][cache_policy]") {
@@ -215,7 +218,8 @@ TEST_CASE("gates that are not there, foreign or another model's are refused in o
     CHECK_THAT(said(with(files.path("none.safetensors"))), ContainsSubstring("none.safetensors"));
     CHECK_THAT(said(with(files.save("trim_kv", true, 1))),
                ContainsSubstring("another model (tales)") && ContainsSubstring("train-gate trim_kv"));
-    CHECK_THAT(said(with(files.save("locret", false, 1))), ContainsSubstring("gate of locret, not of trim_kv"));
+    CHECK_THAT(said(with(files.save("locret", false, 1))),
+               ContainsSubstring("gate of locret, not of trim_kv"));
     CHECK_THAT(said(with(RL_SOURCE_DIR "/assets/models/llama-tales-student/model.safetensors")),
                ContainsSubstring("no trained gate"));
     const std::string text = files.path("text.safetensors");
@@ -230,7 +234,8 @@ TEST_CASE("gates that are not there, foreign or another model's are refused in o
     RunConfig config = run_of(Mode::student, "trim_kv");
     config.student_dir = bare->student_dir = files.folder.path().string();
     CHECK_THAT(refused([&] { DecodeSession session(bare, config); }),
-               ContainsSubstring("has no trained gate") && ContainsSubstring("gates/trim_kv.safetensors is not there"));
+               ContainsSubstring("has no trained gate") &&
+                   ContainsSubstring("gates/trim_kv.safetensors is not there"));
     // A saved prompt has no scores.
     RunConfig saved = run_of(Mode::student, "trim_kv");
     set_parameter(saved, "student_cache.gate", files.save("trim_kv", false, 1));
@@ -255,8 +260,7 @@ TEST_CASE("gates are looked for beside the model", "[session][cache_policy]") {
     CHECK((files[0].key == "gate" && files[0].of_teacher && !files[0].named));
     CHECK((files[1].key == "step_gate" && !files[1].of_teacher));
     CHECK(gate_files(run_of(Mode::student, "trim_kv")).size() == 1);
-    CHECK(gate_files(run_of(Mode::student, "locret"))[0].path ==
-          gate_beside(config.student_dir, "locret"));
+    CHECK(gate_files(run_of(Mode::student, "locret"))[0].path == gate_beside(config.student_dir, "locret"));
     config.student_cache = {};
     CHECK(gate_files(config).empty());
 }

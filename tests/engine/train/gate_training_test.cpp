@@ -46,8 +46,8 @@ GateTraining training(const std::string& method) {
     how.learning_rate = 0.02;
     how.seed = 5;
     how.settings = default_settings(*find_gate_kind(method));
-    how.objective.readings = method == "trim_kv" ? GateSettings{{"decay", "bias"}}
-                                                 : GateSettings{{"target", "attention"}};
+    how.objective.readings =
+        method == "trim_kv" ? GateSettings{{"decay", "bias"}} : GateSettings{{"target", "attention"}};
     return how;
 }
 
@@ -122,8 +122,7 @@ TEST_CASE("TRIM-KV's loss: nothing fades, everything fades", "[train]") {
     CHECK(lasting.total.item<double>() ==
           Approx(lasting.parts[0] + lasting.parts[1] + lasting.parts[2]).epsilon(1e-5));
     // A logit that is multiplied fades to 0 and not to minus infinity: old tokens are still read.
-    const GateLoss printed =
-        trim_kv_loss(*model, *constant_gate(model->config(), -60), text, "multiply");
+    const GateLoss printed = trim_kv_loss(*model, *constant_gate(model->config(), -60), text, "multiply");
     CHECK(printed.parts[0] > 0.01);
     CHECK(printed.parts[0] != Approx(fading.parts[0]).epsilon(0.01));
 }
@@ -131,7 +130,8 @@ TEST_CASE("TRIM-KV's loss: nothing fades, everything fades", "[train]") {
 TEST_CASE("the gradient of TRIM-KV's loss is its slope", "[train]") {
     const auto model = tiny_model(31, small_vocabulary);
     const TrainingText text{random_ids(24, 3), 18};
-    auto gate = TokenGate::untrained(*find_gate_kind("trim_kv"), model->config(), 8, {{"input", "normed"}}, 4);
+    auto gate =
+        TokenGate::untrained(*find_gate_kind("trim_kv"), model->config(), 8, {{"input", "normed"}}, 4);
     for (const auto& layer : gate->weights()) {
         layer[2].fill_(2); // where the slope is steep
         for (const at::Tensor& weight : layer)
@@ -155,8 +155,7 @@ TEST_CASE("the gradient of TRIM-KV's loss is its slope", "[train]") {
 TEST_CASE("Locret's gate is asked for the most that the answer gives a token", "[train]") {
     const auto model = tiny_model(31, small_vocabulary); // 4 heads, 2 KV heads
     const TrainingText text{random_ids(40, 6), 28};
-    auto gate =
-        TokenGate::untrained(*find_gate_kind("locret"), model->config(), 8, {{"rope", "before"}}, 4);
+    auto gate = TokenGate::untrained(*find_gate_kind("locret"), model->config(), 8, {{"rope", "before"}}, 4);
     for (const auto& layer : gate->weights())
         layer[1].zero_(); // it scores 0
     for (const bool logits : {false, true}) {
@@ -165,7 +164,8 @@ TEST_CASE("Locret's gate is asked for the most that the answer gives a token", "
             const at::Tensor causal = rows + at::full({40, 40}, -INFINITY).triu(1);
             const at::Tensor given = (logits ? rows : at::softmax(causal, -1)).slice(1, 28).slice(2, 0, 28);
             const at::Tensor most = given.reshape({2, 2 * 12, 28}).amax(1);
-            wanted += at::where(most.abs() < 1, most.square() / 2, most.abs() - 0.5).mean().item<double>() / 2;
+            wanted +=
+                at::where(most.abs() < 1, most.square() / 2, most.abs() - 0.5).mean().item<double>() / 2;
             return rows;
         });
         ObjectiveOptions options;
@@ -237,8 +237,8 @@ TEST_CASE("training texts: rows with answers, plain pieces, and what cannot be r
     write_file(plain, words);
     const std::string answer = words.substr(0, 300);
     for (int i = 0; i < 3; ++i)
-        lines += R"({"prompt": "Tell a story about a fox and a crow by the river, please.", "response": ")" + answer +
-                 "\"}\n\n";
+        lines += R"({"prompt": "Tell a story about a fox and a crow by the river, please.", "response": ")" +
+                 answer + "\"}\n\n";
     write_file(rows, lines);
     const auto texts = read_training_texts(*pair, {rows, plain}, 128);
     REQUIRE(texts.size() > 10);
@@ -261,9 +261,11 @@ TEST_CASE("training texts: rows with answers, plain pieces, and what cannot be r
     CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {rows}, 128); }),
                ContainsSubstring("row 1") && ContainsSubstring("response"));
     write_file(rows, "{\"text\": \"too short\"}\n");
-    CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {rows}, 128); }), ContainsSubstring("give 0 texts"));
+    CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {rows}, 128); }),
+               ContainsSubstring("give 0 texts"));
     write_file(plain, "\xFF\xFE");
-    CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {plain}, 128); }), ContainsSubstring("not UTF-8"));
+    CHECK_THAT(refused([&] { (void)read_training_texts(*pair, {plain}, 128); }),
+               ContainsSubstring("not UTF-8"));
 }
 
 TEST_CASE("a gate is judged beside others with as many entries", "[train]") {
@@ -271,8 +273,8 @@ TEST_CASE("a gate is judged beside others with as many entries", "[train]") {
     const std::vector<TrainingText> texts{{random_ids(60, 30), 44}, {random_ids(50, 31), 30}};
     for (const char* method : {"trim_kv", "locret"}) {
         CAPTURE(method);
-        const auto table = judge_gate(*pair->teacher, pair->teacher_gates.at(method), texts, 1,
-                                      [](double) { return true; });
+        const auto table =
+            judge_gate(*pair->teacher, pair->teacher_gates.at(method), texts, 1, [](double) { return true; });
         REQUIRE(table);
         const size_t policies = std::string(method) == "locret" ? 5 : 4;
         REQUIRE(table->rows.size() == 1 + 3 * policies);
@@ -281,7 +283,8 @@ TEST_CASE("a gate is judged beside others with as many entries", "[train]") {
         for (size_t row = 1; row < table->rows.size(); ++row) {
             CHECK(std::get<double>(table->rows[row][2]) > 0);
             const size_t own = 1 + (row - 1) / policies * policies;
-            CHECK(read(row) > read(own) - 1.5); // nobody reads less than the gate's policy; one more is its newest
+            CHECK(read(row) >
+                  read(own) - 1.5); // nobody reads less than the gate's policy; one more is its newest
         }
         CHECK(!judge_gate(*pair->teacher, pair->teacher_gates.at(method), texts, 1,
                           [](double) { return false; }));

@@ -73,14 +73,14 @@ CacheMethod cache_method_list::locret() {
                   "on each token of the prompt";
     method.source = "Huang et al. 2024";
     method.prompt_only = true;
-    method.parameters = {
-        budget(6000),
-        whole("chunk", "Chunk", "tokens", "The prompt's entries are chosen chunk by chunk.", 1, most_entries,
-              3072),
-        whole("stabilizers", "Stabilizers", "entries",
-              "The newest entries, which stay after every chunk but the last.", 0, most_entries, 2500),
-        whole("last_tokens", "Last tokens", "tokens", "The prompt's last tokens, which are never pruned.", 0,
-              most_entries, 100)};
+    method.parameters = {budget(6000),
+                         whole("chunk", "Chunk", "tokens", "The prompt's entries are chosen chunk by chunk.",
+                               1, most_entries, 3072),
+                         whole("stabilizers", "Stabilizers", "entries",
+                               "The newest entries, which stay after every chunk but the last.", 0,
+                               most_entries, 2500),
+                         whole("last_tokens", "Last tokens", "tokens",
+                               "The prompt's last tokens, which are never pruned.", 0, most_entries, 100)};
     method.files = {gate_file()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
