@@ -14,13 +14,13 @@ forbidden = {
     "app": r"(?!)",
 }
 # engine rooms whose public headers have no torch type; everything that ui may include.
-plain_rooms = {"base", "text", "control", "signals", "refresh", "policies", "record", "tasks", "fetch", "landscape", "results"}
+plain_rooms = {"base", "text", "control", "signals", "refresh", "policies", "record", "tasks", "fetch", "landscape", "results", "remote"}
 # Headers of kernels/ that have no torch type.
 plain_kernels = {"kernels/shared/check.h", "kernels/shared/attention_bins.h", "kernels/execution/isa.h", "kernels/execution/cores.h"}
 
 # Rooms of engine/ from the bottom to the top: a room includes itself and those before it. Some are floors by themselves, each
 # of which includes itself and those before it.
-engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "control", "record", "tasks", "landscape", "results", "cache", "model", "session", "study",
+engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "control", "record", "tasks", "landscape", "results", "remote", "cache", "model", "session", "study",
                 "bench", "train"]
 engine_floors = {
     "record": ["tables", "notes", "recording", "runs", "export", "trace", "keep"],

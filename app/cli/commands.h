@@ -13,6 +13,7 @@ using Command = std::function<int()>;
 [[nodiscard]] Command add_note_command(CLI::App& app);
 [[nodiscard]] Command add_info_command(CLI::App& app);
 [[nodiscard]] Command add_doctor_command(CLI::App& app);
+[[nodiscard]] Command add_serve_command(CLI::App& app);
 [[nodiscard]] Command add_sweep_command(CLI::App& app);
 [[nodiscard]] Command add_merge_command(CLI::App& app);
 [[nodiscard]] Command add_scope_command(CLI::App& app);

@@ -1,9 +1,11 @@
 #include "app/base/assets.h"
 #include "app/base/output.h"
 #include "app/cli/commands.h"
+#include "app/cli/link_options.h"
 #include "app/options/engine_module.h"
 #include "app/options/run_options.h"
 #include "engine/base/error.h"
+#include "engine/remote/remote_engine.h"
 #include "engine/tasks/prompt_file.h"
 #include "engine/text/utf8.h"
 
@@ -34,7 +36,7 @@ struct GuiOptions {
     RunOptions run;
     WindowOptions window;
     std::string trace, screenshot, size = "1600x1000", record;
-    std::string pace;
+    std::string pace, connect, token_file;
     bool paused = false;
 };
 
@@ -74,6 +76,22 @@ RunConfig started_run(const RunOptions& asked) {
     return config;
 }
 
+/// The engine of a server. What a run of this machine would need is refused. Throws Error.
+std::unique_ptr<EngineLink> connect(const GuiOptions& options) {
+    if (options.run.has_prompt() || options.run.names_models())
+        throw Error("reading", "--connect",
+                    "the engine is the server's: it knows no models and prompts of this command",
+                    "start the run in the window");
+    if (!options.record.empty())
+        throw Error("reading", "--record", "the engine is the server's, and records there",
+                    "give --record to `refreshlab serve`, or save the run from the window");
+    remote::RemoteEngine::Options link;
+    link.server = remote::parse_endpoint(options.connect, "--connect");
+    link.token = token_of(options.token_file);
+    link.name = own_name();
+    return std::make_unique<remote::RemoteEngine>(std::move(link));
+}
+
 int run_gui(GuiOptions& options) {
     WindowOptions& window = options.window;
     window.command_line = command_line();
@@ -83,7 +101,9 @@ int run_gui(GuiOptions& options) {
     if (!options.record.empty()) window.record = options.record;
     if (window.after_steps < 0) throw Error("reading", "--after-steps", "must not be negative");
     // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
-    if (!window.trace || options.run.has_prompt()) window.start = started_run(options.run);
+    window.remote = !options.connect.empty();
+    if (!window.remote && (!window.trace || options.run.has_prompt()))
+        window.start = started_run(options.run);
     window.start_may_wait = window.start && !options.run.has_prompt();
     if (!options.pace.empty()) window.shell.pace = parse_pace(options.pace);
     window.autostart = !options.paused;
@@ -95,6 +115,10 @@ int run_gui(GuiOptions& options) {
         throw Error("opening the window", {}, "there is no display (DISPLAY is not set)",
                     "use `refreshlab run` for the same run as text, or --screenshot FILE.png for a picture",
                     ErrorKind::failure);
+    }
+    if (window.remote) {
+        const auto link = std::make_shared<std::unique_ptr<EngineLink>>(connect(options));
+        return run_window(window, [link] { return std::move(*link); });
     }
     const auto record = window.record;
     return run_window(window, [record] { return engine_module().make_engine(record); });
@@ -110,6 +134,13 @@ Command add_gui_command(CLI::App& app) {
     options->run.add_to(*command, first_start_config({}));
     options->run.add_cache_to(*command);
     command->add_option("--record", options->record, "Record every run of this window into a trace file")
+        ->type_name("FILE");
+    command
+        ->add_option("--connect", options->connect,
+                     "The engine of `refreshlab serve`: HOST:PORT or unix:PATH (docs/howto/server.md)")
+        ->type_name("ADDRESS");
+    command
+        ->add_option("--token-file", options->token_file, "Its first line is what that server wants to know")
         ->type_name("FILE");
     command->add_flag("--paused", options->paused, "Prefill, then wait for a person to press play");
     command

@@ -63,6 +63,7 @@ int run_program(int argc, const char* const* argv) {
     };
     add(add_gui_command);
     add(add_run_command);
+    add(add_serve_command);
     add(add_info_command);
     add(add_export_command);
     add(add_note_command);

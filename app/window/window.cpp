@@ -88,10 +88,11 @@ AppWindow::Options options_of_window(const WindowOptions& options) {
     window_options.shell = options.shell;
     ui::ShellOptions& shell = window_options.shell;
     if (!options.signals.empty()) shell.plots = ui::parse_plots(options.signals, "--signals");
-    shell.paced = !window_options.headless && !picture;
+    shell.paced = !window_options.headless && !picture && (!options.remote || shell.pace);
     shell.restore_user_layout = shell.first_start_hints = !picture;
     shell.ask_before_closing = !picture && !window_options.headless; // nobody answers without a display
     shell.starts_a_run = options.start.has_value();
+    shell.remote = options.remote;
     if (!picture) window_options.user_folder = default_user_folder();
     if (!picture) window_options.state_folder = default_state_folder();
     shell.keeps_session = !picture;

@@ -30,7 +30,8 @@ struct WindowOptions {
     std::string signals; ///< plotted, as parse_plots() reads them; empty = as remembered
     std::string title = "RefreshLab";
     std::optional<std::filesystem::path> record; ///< every run goes into this trace
-    std::string command_line;                    ///< into pictures
+    bool remote = false;      ///< the engine is a server's: its pace is left as it is unless one is asked for
+    std::string command_line; ///< into pictures
 };
 
 /// Opens the window (or draws the picture) and returns the exit status: 0; 1 when the decode failed before the

@@ -74,6 +74,21 @@ struct OpenDraft {
     std::vector<Token> tokens;
 };
 
+/// How the connection to an engine of another process is (engine/remote).
+struct RemoteLink {
+    std::string server = {}; ///< address
+    std::string host = {};   ///< name of its machine
+    bool connected = true;
+    std::string problem = {};  ///< why not, or what else a person must know of the connection; one line
+    bool driving = true;       ///< commands of this window are taken; else those of another
+    std::string driver = {};   ///< who drives, as it calls itself; empty: nobody
+    int64_t viewers = 1;       ///< connected windows and clients
+    std::string record = {};   ///< trace on the server that runs go into; empty: none
+    int64_t rows_to_come = 0;  ///< attention rows of the run that the server has and this side has not
+    int64_t bytes_to_come = 0; ///< of these rows
+    friend bool operator==(const RemoteLink&, const RemoteLink&) = default;
+};
+
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
 struct EngineStatus {
     EngineState state = EngineState::idle;
@@ -109,12 +124,13 @@ struct EngineStatus {
     /// first.
     std::vector<std::string> refusals;
     static constexpr size_t kept_refusals = 8;
-    bool recorded = false;   ///< runs go into a trace file while they grow
-    std::string trace_error; ///< recording to disk has stopped because of this
+    bool recorded = false;               ///< runs go into a trace file while they grow
+    std::string trace_error;             ///< recording to disk has stopped because of this
+    std::optional<RemoteLink> link = {}; ///< nothing: the engine is in this process
 };
 
-/// What the window knows of the engine: commands go down, status and recording come up. Today the engine is a thread in
-/// this process (SessionWorker). Nothing here keeps it from being at the other end of a socket.
+/// What the window knows of the engine: commands go down, status and recording come up. The engine is a thread in this process
+/// (SessionWorker) or at the other end of a connection (engine/remote).
 class EngineLink {
 public:
     virtual ~EngineLink() = default;
@@ -133,6 +149,10 @@ public:
     /// What a start of this configuration would meet. Any thread, several at once; takes as long as reading a tokenizer does, so
     /// a window asks beside its frames. Changes nothing, throws nothing.
     [[nodiscard]] virtual RunOutlook outlook(const RunConfig& config) const = 0;
+    /// From now on commands of this link are taken, in place of another window's. Any thread. Of an engine in this process: nothing.
+    virtual void take_wheel() {}
+    /// What is looked at comes first where a link has not carried everything. Any thread; cheap. Of an engine in this process: nothing.
+    virtual void look_at(int64_t position) { static_cast<void>(position); }
 };
 
 } // namespace refreshlab

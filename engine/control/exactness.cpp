@@ -1,8 +1,11 @@
 #include "engine/control/exactness.h"
 
+#include "engine/base/error.h"
 #include "engine/refresh/json_fields.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace refreshlab {
 
@@ -98,6 +101,57 @@ nlohmann::json to_json(const ExactnessReport& report) {
                            {"cached_ms", l.cached_ms}});
     }
     return json;
+}
+
+ExactnessReport exactness_report_from_json(const nlohmann::json& json, const std::string& what) {
+    ExactnessReport report;
+    try {
+        report.options = exactness_options_from_json(json.at("options"), what);
+        json.at("device").get_to(report.device);
+        json.at("dtype").get_to(report.dtype);
+        json.at("notes").get_to(report.notes);
+        for (const nlohmann::json& entry : json.at("checks")) {
+            ExactnessCheck& c = report.checks.emplace_back();
+            entry.at("subject").get_to(c.subject);
+            entry.at("name").get_to(c.name);
+            entry.at("where").get_to(c.where);
+            c.measured = !entry.at("passed").is_null();
+            if (!c.measured) continue;
+            entry.at("passed").get_to(c.passed);
+            entry.at("tolerance").get_to(c.tolerance);
+            c.max_abs = entry.at("max_abs").is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                                      : entry.at("max_abs").get<double>();
+        }
+        for (const nlohmann::json& entry : json.at("maps")) {
+            ExactnessMap& m = report.maps.emplace_back();
+            entry.at("subject").get_to(m.subject);
+            entry.at("layers").get_to(m.layers);
+            entry.at("steps").get_to(m.steps);
+            entry.at("k").get_to(m.k);
+            entry.at("v").get_to(m.v);
+            entry.at("logits").get_to(m.logits);
+            entry.at("same_token").get_to(m.same_token);
+            const auto steps = static_cast<size_t>(std::max(0, m.steps));
+            const size_t cells = static_cast<size_t>(std::max(0, m.layers)) * steps;
+            if (m.k.size() != cells || m.v.size() != cells || m.logits.size() != steps ||
+                m.same_token.size() != steps)
+                throw Error("reading", what, "a map has not as many cells as layers and steps");
+        }
+        for (const nlohmann::json& entry : json.at("latency")) {
+            LatencyCurve& l = report.latency.emplace_back();
+            entry.at("subject").get_to(l.subject);
+            entry.at("length").get_to(l.length);
+            entry.at("prefill_ms").get_to(l.prefill_ms);
+            entry.at("step").get_to(l.step);
+            entry.at("naive_ms").get_to(l.naive_ms);
+            entry.at("cached_ms").get_to(l.cached_ms);
+            if (l.naive_ms.size() != l.step.size() || l.cached_ms.size() != l.step.size())
+                throw Error("reading", what, "a curve has not one time a step");
+        }
+    } catch (const nlohmann::json::exception& e) {
+        throw Error("reading", what, std::string("no report of an exactness check: ") + e.what());
+    }
+    return report;
 }
 
 } // namespace refreshlab

@@ -93,5 +93,7 @@ struct ExactnessReport {
 };
 
 [[nodiscard]] nlohmann::json to_json(const ExactnessReport& report);
+/// Reads what to_json() writes; `progress` is not in it. A difference that was no number is NaN. Throws Error{bad_input}.
+[[nodiscard]] ExactnessReport exactness_report_from_json(const nlohmann::json& json, const std::string& what);
 
 } // namespace refreshlab

@@ -137,6 +137,16 @@ void LateEngine::on_news(std::function<void()> wake) {
     if (m_engine) m_engine->on_news(std::move(wake));
 }
 
+void LateEngine::take_wheel() {
+    const std::lock_guard lock(m_mutex);
+    if (m_engine) m_engine->take_wheel();
+}
+
+void LateEngine::look_at(int64_t position) {
+    const std::lock_guard lock(m_mutex);
+    if (m_engine) m_engine->look_at(position);
+}
+
 RunOutlook LateEngine::outlook(const RunConfig& config) const {
     const EngineLink* engine = nullptr;
     {

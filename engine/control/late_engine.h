@@ -34,6 +34,8 @@ public:
     void on_news(std::function<void()> wake) override;
     /// Waits for an engine on its way.
     [[nodiscard]] RunOutlook outlook(const RunConfig& config) const override;
+    void take_wheel() override;
+    void look_at(int64_t position) override;
 
 private:
     void begin();                        ///< under the mutex

@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "engine/landscape/landscape_rows.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/beside_run.h"
 #include "engine/record/trace/schema/trace_schema.h"
@@ -78,8 +79,35 @@ void read_info(const std::string& text, const std::string& what, LandscapeInfo& 
     fields.finish();
 }
 
-/// The landscape of one row of `landscapes`, without its rows.
-Landscape landscape_of(const Statement& row, const std::string& what) {
+/// True when the same landscape is there already, with rows or without.
+bool stands_there(Database& db, int64_t run, const Landscape& landscape) {
+    Statement found(db, trace::select_sql("landscapes", trace::schema_version) + " WHERE run = ?");
+    found.bind(0, run);
+    if (!found.step()) return false;
+    const auto same = [&](int column, std::span<const std::byte> bytes) {
+        const auto there = found.blob(column);
+        return std::equal(there.begin(), there.end(), bytes.begin(), bytes.end());
+    };
+    const LandscapeInfo& info = landscape.info();
+    return same(1, bytes_of(info.prompt_ids)) && same(2, bytes_of(info.tokens)) &&
+           same(3, bytes_of(info.teacher_logprob)) && found.text(4) == info_text(info);
+}
+
+void write_rows(Database& db, int64_t run, const Landscape& landscape) {
+    std::unordered_set<int64_t> there;
+    Statement stored(db, "SELECT row FROM landscape_rows WHERE run = ?");
+    stored.bind(0, run);
+    while (stored.step())
+        there.insert(stored.integer(0));
+    for (const int64_t j : landscape.rows())
+        if (!there.contains(j)) trace::put_landscape_row(db, run, *landscape.row(j));
+}
+
+} // namespace
+
+namespace trace {
+
+Landscape landscape_of(const sqlite::Statement& row, const std::string& what) {
     LandscapeInfo info;
     info.prompt_ids = values_of<int32_t>(row.blob(1), "prompt");
     info.tokens = values_of<int32_t>(row.blob(2), "text");
@@ -93,9 +121,8 @@ Landscape landscape_of(const Statement& row, const std::string& what) {
     return Landscape(std::move(info));
 }
 
-void read_rows(Database& db, int64_t run, Landscape& landscape) {
-    Statement rows(db, trace::select_sql("landscape_rows", trace::schema_version) +
-                           " WHERE run = ? ORDER BY row");
+void read_landscape_rows(Database& db, int64_t run, Landscape& landscape) {
+    Statement rows(db, select_sql("landscape_rows", schema_version) + " WHERE run = ? ORDER BY row");
     rows.bind(0, run);
     const auto values = static_cast<int64_t>(landscape.info().values.size());
     while (rows.step()) {
@@ -118,20 +145,6 @@ void read_rows(Database& db, int64_t run, Landscape& landscape) {
     if (!landscape.rows().empty() && !landscape.has_row(0)) throw Damage("a landscape has no row 0");
 }
 
-/// True when the same landscape is there already, with rows or without.
-bool stands_there(Database& db, int64_t run, const Landscape& landscape) {
-    Statement found(db, trace::select_sql("landscapes", trace::schema_version) + " WHERE run = ?");
-    found.bind(0, run);
-    if (!found.step()) return false;
-    const auto same = [&](int column, std::span<const std::byte> bytes) {
-        const auto there = found.blob(column);
-        return std::equal(there.begin(), there.end(), bytes.begin(), bytes.end());
-    };
-    const LandscapeInfo& info = landscape.info();
-    return same(1, bytes_of(info.prompt_ids)) && same(2, bytes_of(info.tokens)) &&
-           same(3, bytes_of(info.teacher_logprob)) && found.text(4) == info_text(info);
-}
-
 void begin_landscape(Database& db, int64_t run, const LandscapeInfo& info) {
     for (const char* table : {"landscapes", "landscape_rows"}) {
         Statement gone(db, fmt::format("DELETE FROM {} WHERE run = ?", table));
@@ -148,26 +161,18 @@ void begin_landscape(Database& db, int64_t run, const LandscapeInfo& info) {
     insert.run();
 }
 
-void write_rows(Database& db, int64_t run, const Landscape& landscape) {
-    std::unordered_set<int64_t> there;
-    Statement stored(db, "SELECT row FROM landscape_rows WHERE run = ?");
-    stored.bind(0, run);
-    while (stored.step())
-        there.insert(stored.integer(0));
+void put_landscape_row(Database& db, int64_t run, const LandscapeRow& row) {
+    std::vector<float> all;
+    for (const auto& plane : row.planes)
+        all.insert(all.end(), plane.begin(), plane.end());
     Statement insert(db, "INSERT INTO landscape_rows VALUES (?, ?, ?)");
-    for (const int64_t j : landscape.rows()) {
-        if (there.contains(j)) continue;
-        std::vector<float> all;
-        for (const auto& plane : landscape.row(j)->planes)
-            all.insert(all.end(), plane.begin(), plane.end());
-        insert.bind(0, run);
-        insert.bind(1, j);
-        insert.bind_blob(2, bytes_of(all));
-        insert.run();
-    }
+    insert.bind(0, run);
+    insert.bind(1, row.row);
+    insert.bind_blob(2, bytes_of(all));
+    insert.run();
 }
 
-} // namespace
+} // namespace trace
 
 std::vector<StoredLandscape> load_landscapes(const std::filesystem::path& path) {
     std::vector<StoredLandscape> all;
@@ -180,8 +185,8 @@ std::vector<StoredLandscape> load_landscapes(const std::filesystem::path& path) 
             id.bind(0, run);
             if (!id.step()) throw Damage(fmt::format("it has a landscape of run {}, which it has not", run));
             Landscape landscape =
-                landscape_of(rows, fmt::format("the landscape of run {} of {}", run, path.string()));
-            read_rows(file.db, run, landscape);
+                trace::landscape_of(rows, fmt::format("the landscape of run {} of {}", run, path.string()));
+            trace::read_landscape_rows(file.db, run, landscape);
             all.push_back({id.text(0), std::make_shared<Landscape>(std::move(landscape))});
         }
     });
@@ -198,7 +203,7 @@ void store_landscape(const std::filesystem::path& path, const std::string& run_i
                                                                           trace::table("landscapes").since);
                                      }};
     trace::write_beside_run(path, run_id, about, [&](Database& db, int64_t run) {
-        if (!stands_there(db, run, landscape)) begin_landscape(db, run, landscape.info());
+        if (!stands_there(db, run, landscape)) trace::begin_landscape(db, run, landscape.info());
         write_rows(db, run, landscape);
     });
 }

@@ -66,20 +66,25 @@ std::string complaints(ImGuiTest& test) {
     return found;
 }
 
-bool is_first_start(const Case& test) {
-    return std::string(test.category) == "first start";
+Stage::Kind kind_of(const Case& test) {
+    const std::string category = test.category;
+    return category == "first start" ? Stage::Kind::first_start
+           : category == "remote"    ? Stage::Kind::remote
+                                     : Stage::Kind::usual;
 }
 
-/// One window and all its tests. The hints of the first start are a property of the window, so they have their own.
+/// One window and all its tests. The hints of the first start are a property of the window, as is its engine, so they have their own.
 /// \param filter  regular expression, found in the names of the tests to run; empty = all
-ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, bool first_start,
+ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, Stage::Kind kind,
                                          const std::string& filter) {
     ImGuiTestEngine* engine = ImGuiTestEngine_CreateContext();
     const std::string report =
-        std::string(RL_BUILD_DIR) + (first_start ? "/test_gui_first_start.xml" : "/test_gui.xml");
+        std::string(RL_BUILD_DIR) + (kind == Stage::Kind::first_start ? "/test_gui_first_start.xml"
+                                     : kind == Stage::Kind::remote    ? "/test_gui_remote.xml"
+                                                                      : "/test_gui.xml");
     ImGuiTestEngineResultSummary result;
     try {
-        Stage on(first_start);
+        Stage on(kind);
         ImGuiTestEngineIO& io = ImGuiTestEngine_GetIO(engine);
         io.ConfigVerboseLevel = ImGuiTestVerboseLevel_Warning;
         io.ConfigVerboseLevelOnError = ImGuiTestVerboseLevel_Info;
@@ -101,7 +106,7 @@ ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, bool first_st
         for (int i = 0; i < 4; ++i)
             on.window.frame(); // docking settles
         for (Case& test : cases) {
-            if (is_first_start(test) != first_start) continue;
+            if (kind_of(test) != kind) continue;
             if (!std::regex_search(test.name, std::regex(filter))) continue;
             ImGuiTest* made =
                 ImGuiTestEngine_RegisterTest(engine, test.category, test.name, __FILE__, __LINE__);
@@ -137,13 +142,13 @@ int run(const std::string& filter) {
           &distribution_cases, &window_cases,    &shell_cases,  &file_cases,         &job_cases,
           &workspace_cases,    &settings_cases,  &option_cases, &input_cases,        &landscape_cases,
           &comparison_cases,   &exactness_cases, &runs_cases,   &cache_policy_cases, &painted_cases,
-          &tour_cases,         &last_cases})
+          &tour_cases,         &remote_cases,    &last_cases})
         for (const Case& test : list())
             cases.push_back(test);
     int tested = 0, passed = 0, left = 0;
     bool whole = true;
-    for (const bool first_start : {true, false}) {
-        const auto result = play_window(cases, first_start, filter);
+    for (const auto kind : {Stage::Kind::first_start, Stage::Kind::remote, Stage::Kind::usual}) {
+        const auto result = play_window(cases, kind, filter);
         tested += result.CountTested;
         passed += result.CountSuccess;
         left += result.CountInQueue;

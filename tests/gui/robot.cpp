@@ -15,13 +15,14 @@ namespace refreshlab::gui {
 
 namespace {
 
-AppWindow::Options window_options(bool first_start_hints) {
+AppWindow::Options window_options(Stage::Kind kind) {
     AppWindow::Options options;
     options.headless = true;
     options.width = 1280;
     options.height = 800;
     options.shell.restore_user_layout = false;
-    options.shell.first_start_hints = first_start_hints;
+    options.shell.first_start_hints = kind == Stage::Kind::first_start;
+    options.shell.remote = kind == Stage::Kind::remote;
     options.state_folder = std::filesystem::path(RL_BUILD_DIR) / "test_gui_state";
     options.command_line = "test_gui";
     options.shell.ask_before_closing = true;
@@ -58,9 +59,23 @@ int colour_distance(uint32_t a, uint32_t b) {
 
 // --- Stage ---
 
-Stage::Stage(bool first_start_hints)
-    : window(engine, window_options(first_start_hints)) {
+Stage::Stage(Kind kind)
+    : link([&]() -> std::unique_ptr<remote::RemoteEngine> {
+        if (kind != Kind::remote) return nullptr;
+        serve();
+        remote::RemoteEngine::Options options;
+        options.server = server->endpoint();
+        options.name = "the window";
+        return std::make_unique<remote::RemoteEngine>(options);
+    }())
+    , window(link ? static_cast<EngineLink&>(*link) : engine, window_options(kind)) {
     window.context().landmarks.watch();
+}
+
+void Stage::serve(const std::string& on) {
+    remote::EngineServer::Options options;
+    options.listen = remote::parse_endpoint(on, "--listen");
+    server = std::make_unique<remote::EngineServer>(engine, options);
 }
 
 void Stage::turn() {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "app/window/app_window.h"
+#include "engine/remote/engine_server.h"
+#include "engine/remote/remote_engine.h"
 #include "engine/session/worker/session_worker.h"
 #include "ui/state/action.h"
 
@@ -47,7 +49,14 @@ struct Image {
 /// What all tests share: one engine, one window without a display, and the set of action ids that tests have run.
 /// Everything runs on the UI thread or in the test engine's coroutine, which takes turns with it.
 struct Stage {
+    enum class Kind : uint8_t {
+        first_start, ///< with its hints
+        usual,
+        remote ///< the window has the engine through a socket
+    };
     SessionWorker engine;
+    std::unique_ptr<remote::EngineServer> server; ///< of a remote one, as is the link
+    std::unique_ptr<remote::RemoteEngine> link;
     AppWindow window;
     std::set<std::string, std::less<>> ran;
 
@@ -56,7 +65,9 @@ struct Stage {
     bool picture_wanted = false; ///< the loop reads the pixels, since the GL context is its thread's
     Image picture;
 
-    explicit Stage(bool first_start_hints);
+    explicit Stage(Kind kind);
+    /// \param on  as remote::parse_endpoint() reads it
+    void serve(const std::string& on = "127.0.0.1:0");
     /// One frame, then a wait for the engine if the test waits.
     void turn();
 };
@@ -74,6 +85,7 @@ public:
 
     [[nodiscard]] AppWindow& window() { return m_stage.window; }
     [[nodiscard]] ui::UiContext& ctx() { return m_stage.window.context(); }
+    [[nodiscard]] Stage& stage() { return m_stage; }
     [[nodiscard]] SessionWorker& engine() { return m_stage.engine; }
     [[nodiscard]] std::shared_ptr<const EngineStatus> status() const { return m_stage.engine.status(); }
     [[nodiscard]] std::shared_ptr<const Recording> recording() const { return m_stage.engine.recording(); }
@@ -163,6 +175,7 @@ struct Case {
 [[nodiscard]] std::vector<Case> painted_cases();
 [[nodiscard]] std::vector<Case> tour_cases();
 [[nodiscard]] std::vector<Case> runs_cases();
+[[nodiscard]] std::vector<Case> remote_cases();
 [[nodiscard]] std::vector<Case> last_cases(); ///< must run after all others: they compare and quit
 
 } // namespace refreshlab::gui

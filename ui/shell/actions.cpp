@@ -129,6 +129,18 @@ std::vector<Action> run_actions(ShellState& state) {
     return list;
 }
 
+/// Of a window whose engine is a server's.
+std::vector<Action> link_actions() {
+    return {{"run.take_wheel", "Run", "Take the wheel",
+             "From now on this window steers the engine, in place of another one, which is told.", 0,
+             [](UiContext& ctx) { ctx.engine.take_wheel(); },
+             [](const UiContext& ctx) {
+                 const auto& link = ctx.status->link;
+                 if (!link || !link->connected) return std::string("There is no connection to the server");
+                 return link->driving ? std::string("This window steers the engine already") : std::string();
+             }}};
+}
+
 /// Refresh, rewind, start again, stop.
 std::vector<Action> course_actions(ShellState& state) {
     std::vector<Action> list;
@@ -472,6 +484,9 @@ std::vector<Action> make_actions(ShellState& state) {
     for (auto* make : {&run_actions, &course_actions, &make_landscape_actions, &selection_actions,
                        &edit_actions, &file_actions, &make_window_actions, &make_help_actions})
         for (Action& action : make(state))
+            all.push_back(std::move(action));
+    if (state.options.remote)
+        for (Action& action : link_actions())
             all.push_back(std::move(action));
     for (Action& action : all)
         action.usual_shortcut = action.shortcut;

@@ -104,7 +104,30 @@ void Shell::Impl::count_times() {
     }
 }
 
+/// The connection to a server's engine: it goes and comes, another window takes the wheel. What is looked at is asked for first.
+void Shell::Impl::watch_link() {
+    UiContext& ctx = state.ctx;
+    const auto& link = ctx.status->link;
+    if (!link) return;
+    if (ctx.of_engine() && ctx.recording && ctx.steps > 0)
+        ctx.engine.look_at(ctx.recording->prompt_length() + ctx.shown_step() - 1);
+    const RemoteLink before = last_link.value_or(RemoteLink{.server = link->server});
+    if (last_link == link) return;
+    last_link = link;
+    if (!link->connected && before.connected)
+        state.say(Toasts::Level::warning, fmt::format("The connection to {} is lost ({}); what has come "
+                                                      "stays, and the window tries again by itself",
+                                                      link->server, link->problem));
+    if (link->connected && !before.connected)
+        state.say(Toasts::Level::info, link->problem.empty()
+                                           ? fmt::format("The connection to {} is there again", link->server)
+                                           : link->problem);
+    if (link->connected && before.driving && !link->driving)
+        state.say(Toasts::Level::warning, fmt::format("{} drives this engine now", link->driver));
+}
+
 void Shell::Impl::watch_engine() {
+    watch_link();
     const EngineStatus& status = *state.ctx.status;
     if (state.wanted_running) {
         const bool now = status.state == EngineState::running;

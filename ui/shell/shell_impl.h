@@ -52,6 +52,7 @@ struct Shell::Impl {
     void watch_landscape();
     void play_back();
     void count_times();
+    void watch_link();
     // shell.cpp
     void handle_shortcuts();
     void draw_panels();
@@ -67,6 +68,7 @@ struct Shell::Impl {
     std::string last_trace_error;
     uint64_t last_errors = 0; ///< refused commands that have been told
     EngineState last_state = EngineState::idle;
+    std::optional<RemoteLink> last_link; ///< as it has been told
     std::map<std::string, std::string, std::less<>>
         panel_problems;         ///< message shown in the panel; logged once
     size_t logged_commands = 0; ///< of the shown recording

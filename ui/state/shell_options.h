@@ -23,6 +23,7 @@ struct ShellOptions {
     std::optional<SignalPlots> plots; ///< asked for by name; else as remembered
     bool keeps_session = false;   ///< the session is kept in Host::state_folder() while the window is open
     std::filesystem::path record; ///< trace that the engine writes every run into; empty: none
+    bool remote = false;          ///< the engine is a server's (EngineStatus::link)
     bool starts_a_run = false;    ///< the program sends the first StartRun itself, as it will the next time
 };
 

@@ -85,10 +85,11 @@ Database::Database(const std::filesystem::path& path, Open mode) {
     if (mode == Open::read_only || mode == Open::unchanging) flags |= SQLITE_OPEN_READONLY;
     if (mode == Open::unchanging) flags |= SQLITE_OPEN_URI;
     if (mode == Open::read_write) flags |= SQLITE_OPEN_READWRITE;
-    if (mode == Open::create) flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    if (mode == Open::create || mode == Open::memory) flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     // Absolute, so that a file named ":memory:" is a file.
-    const std::string name =
-        mode == Open::unchanging ? uri_of(path, "immutable=1") : std::filesystem::absolute(path).string();
+    const std::string name = mode == Open::memory       ? ":memory:"
+                             : mode == Open::unchanging ? uri_of(path, "immutable=1")
+                                                        : std::filesystem::absolute(path).string();
     const int code = sqlite3_open_v2(name.c_str(), &m_db, flags, nullptr);
     if (code == SQLITE_OK) return;
     try {
@@ -226,6 +227,25 @@ void Statement::run() {
 void Statement::reset() {
     check(sqlite3_reset(m_statement));
     check(sqlite3_clear_bindings(m_statement));
+}
+
+int Statement::columns() const {
+    return sqlite3_column_count(m_statement);
+}
+
+Statement::Type Statement::type(int i) const {
+    switch (sqlite3_column_type(m_statement, i)) {
+    case SQLITE_INTEGER:
+        return Type::integer;
+    case SQLITE_FLOAT:
+        return Type::real;
+    case SQLITE_TEXT:
+        return Type::text;
+    case SQLITE_BLOB:
+        return Type::blob;
+    default:
+        return Type::null;
+    }
 }
 
 bool Statement::is_null(int i) const {

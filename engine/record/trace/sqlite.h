@@ -34,7 +34,8 @@ enum class Open : uint8_t {
     read_only, ///< writes of other processes are seen; of a WAL file companions (-wal, -shm) may be left behind
     unchanging, ///< the file must not change meanwhile (see unchanging()): no locks, no companions, no permission needed
     read_write,
-    create
+    create,
+    memory ///< no file: of this connection alone, and gone with it
 };
 
 /// True when no program writes to the database: it has no write-ahead log. A writer may come at any time, so a reader that relies
@@ -46,6 +47,7 @@ enum class Open : uint8_t {
 /// One connection, used by one thread at a time. Throws SqlError.
 class Database {
 public:
+    /// \param path  empty with Open::memory
     Database(const std::filesystem::path& path, Open mode);
     ~Database();
     Database(const Database&) = delete;
@@ -93,6 +95,9 @@ public:
     void run();  ///< step() to the end, reset, bindings cleared
     void reset();
 
+    enum class Type : uint8_t { null, integer, real, text, blob };
+    [[nodiscard]] int columns() const;
+    [[nodiscard]] Type type(int i) const;
     [[nodiscard]] bool is_null(int i) const;
     [[nodiscard]] int64_t integer(int i) const;              ///< SqlError unless it is an integer
     [[nodiscard]] double real(int i) const;                  ///< NULL is NaN; SqlError for text and blobs

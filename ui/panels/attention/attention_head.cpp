@@ -142,6 +142,11 @@ void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
     const MissingRow missing = missing_row(*f.recording, ctx.steps, f.query, m_colours.of());
     const std::pair asks(f.query, missing.teacher);
     if (m_asked == asks && ctx.status->errors != m_asked_errors) m_asked.reset();
+    if (const auto& link = ctx.status->link;
+        link && link->rows_to_come > 0 && f.live_engine && !missing.teacher && missing.can_read) {
+        ImGui::TextDisabled("On the way from the server");
+        return;
+    }
     ImGui::TextDisabled("%s", missing.why.c_str());
     if (missing.go_step) {
         ImGui::SameLine();

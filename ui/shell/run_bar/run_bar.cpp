@@ -87,6 +87,8 @@ void RunBar::add_controls() {
         if (ImGui::InputInt("##steps at once", &steps, 0, 0)) steps = std::clamp(steps, 1, 100000);
         ImGui::SetItemTooltip("Steps to make at once");
     });
+    if (const auto& link = m_ctx.status->link; link && !link->driving)
+        add_action(1, spacing(), "run.take_wheel", "Take the wheel", {Icon::none, true});
     add_pace();
     if (m_state.refreshes_when_asked && m_ctx.recording &&
         m_ctx.recording->refreshes().size() > *m_state.refreshes_when_asked)

@@ -1,5 +1,6 @@
 #include "ui/shell/run_bar/run_numbers.h"
 
+#include "engine/base/bytes_text.h"
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
@@ -21,6 +22,19 @@ std::vector<Number> run_numbers(const ShellState& state) {
         const float width = std::max(ImGui::CalcTextSize(text.c_str()).x, ImGui::CalcTextSize(widest).x);
         numbers.push_back({rank, std::move(text), std::move(help), colour, width});
     };
+    if (const auto& link = ctx.status->link; link && !link->connected)
+        add(0, fmt::format("no connection to {}", link->server),
+            link->problem +
+                ". What has come stays, the run goes on there, and the window tries again by itself",
+            ctx.theme.text_error, "");
+    else if (link && !link->driving)
+        add(2, fmt::format("{} drives", link->driver), "Another window steers the engine of this server",
+            ctx.theme.text_muted, "");
+    else if (link && link->rows_to_come > 0)
+        add(16, fmt::format("{} rows to come", format_thousands(link->rows_to_come)),
+            fmt::format("Attention rows that the link has not carried yet, {}; what is looked at comes first",
+                        bytes_text(link->bytes_to_come)),
+            ctx.theme.text_muted, "000 rows to come");
     const int32_t max_tokens = ctx.recording && state.runs.away() ? ctx.recording->info().config.max_tokens
                                                                   : ctx.status->applied.max_tokens;
     const std::string all = format_thousands(std::max<int64_t>(max_tokens, ctx.steps));

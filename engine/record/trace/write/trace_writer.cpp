@@ -1,5 +1,6 @@
 #include "engine/record/trace/write/trace_writer.h"
 
+#include "engine/base/check.h"
 #include "engine/record/trace/schema/trace_json.h"
 #include "engine/record/trace/write/shared_steps.h"
 
@@ -8,9 +9,24 @@
 
 namespace refreshlab::trace {
 
-TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled)
+bool has_written(const Recording& r, const WrittenUpTo& up_to) {
+    const auto& entries = r.cache_entries();
+    const bool rows = std::ranges::all_of(up_to.open_rows, [&](const auto& row) {
+        return !row || (row->entry < std::min(entries.size(), up_to.cache_entries) && row->steps >= 1 &&
+                        row->steps <= entries[row->entry].steps());
+    });
+    return rows && up_to.steps >= 0 && up_to.steps <= r.steps() && up_to.filled <= r.filled_values().size() &&
+           up_to.refreshes <= r.refreshes().size() && up_to.passes <= r.passes().size() &&
+           up_to.commands <= r.commands().size() && up_to.drifts <= r.drifts().size() &&
+           up_to.attention <= r.attention_changes().size() && up_to.layer_rows <= r.layer_rows().size() &&
+           up_to.cache_entries <= entries.size() && up_to.drafts <= r.drafts().size() &&
+           up_to.end_revision <= r.end_revision();
+}
+
+TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled, const WritingScope& scope)
     : m_db(db)
     , m_cancelled(cancelled)
+    , m_scope(scope)
     , m_rows(db)
     , m_notes(db) {}
 
@@ -41,6 +57,38 @@ void TraceWriter::add_run(std::shared_ptr<const Recording> recording, const std:
     m_vocabulary_of.emplace(info.id, run.vocabulary);
     run.recording = std::move(recording);
     m_runs.push_back(std::move(run));
+}
+
+void TraceWriter::go_on_with(std::shared_ptr<const Recording> recording, const WrittenUpTo& up_to) {
+    RL_ASSERT(has_written(*recording, up_to));
+    Run run;
+    static_cast<WrittenUpTo&>(run) = up_to;
+    run.number = m_next_number++;
+    run.vocabulary = number_of(recording->token_table());
+    run.parent_id = recording->info().parent_id;
+    run.fork_step = recording->info().fork_step;
+    run.header_written = true;
+    m_vocabulary_of.emplace(recording->info().id, run.vocabulary);
+    run.recording = std::move(recording);
+    m_runs.push_back(std::move(run));
+}
+
+TraceWriter::Written TraceWriter::told(const Run& run, bool complete) {
+    return {run.number, run.vocabulary, run.first_step, complete, run};
+}
+
+std::vector<TraceWriter::Written> TraceWriter::runs() const {
+    std::vector<Written> all;
+    for (const Run& run : m_runs)
+        all.push_back(told(run, !has_news(run)));
+    return all;
+}
+
+std::optional<TraceWriter::Written> TraceWriter::run(const std::string& id) const {
+    const auto found =
+        std::ranges::find_if(m_runs, [&](const Run& run) { return run.recording->info().id == id; });
+    if (found == m_runs.end()) return std::nullopt;
+    return told(*found, !has_news(*found));
 }
 
 int64_t TraceWriter::number_of(const std::shared_ptr<const TokenTable>& table) {
@@ -93,9 +141,10 @@ bool TraceWriter::has_news(const Run& run) const {
     const Recording& r = *run.recording;
     return !run.header_written || run.steps < r.steps() || run.filled < r.filled_values().size() ||
            run.refreshes < r.refreshes().size() || run.passes < r.passes().size() ||
-           run.commands < r.commands().size() || run.drifts < r.drifts().size() ||
-           run.drafts < r.drafts().size() || run.cache_entries < r.cache_entries().size() ||
-           rows_have_grown(run) || run.attention < r.attention_changes().size() ||
+           run.commands < r.commands().size() || run.drafts < r.drafts().size() ||
+           run.cache_entries < r.cache_entries().size() || rows_have_grown(run) ||
+           (m_scope.heavy &&
+            (run.drifts < r.drifts().size() || run.attention < r.attention_changes().size())) ||
            run.end_revision != r.end_revision() || run.notes_revision != notes_revision(run);
 }
 
@@ -103,33 +152,39 @@ void TraceWriter::write_new() {
     if (std::ranges::any_of(m_runs, [&](const Run& run) { return has_news(run); })) {
         m_db.exec("BEGIN IMMEDIATE");
         for (Run& run : m_runs)
-            write(run);
+            if (!write(run)) break; // branches come after the steps that they share
         m_db.exec("COMMIT");
         if (m_runs.back().number + 1 == m_next_number) m_newest_steps = m_runs.back().steps;
     }
     forget_finished_runs();
 }
 
-void TraceWriter::write(Run& run) {
+/// \return whether all steps that were there are written
+bool TraceWriter::write(Run& run) {
     const Recording& r = *run.recording;
     if (!run.header_written) write_header(run);
-    // Sizes in this order: after an end, an event, or a back-fill below `filled`, the steps they speak of are written
-    // too. What belongs to the step in flight may come before its record, as it does in memory; nothing beyond it does.
+    // Sizes in this order: after an end, or an event, the steps they speak of are written too. What belongs to the step in flight may
+    // come before its record, as it does in memory; nothing beyond it does. A value that was filled in is written with the boundary
+    // at which it was made, neither before nor after.
     const uint64_t end_revision = r.end_revision(), notes = notes_revision(run);
     const Events events{r.refreshes().size(), r.passes().size(),        r.commands().size(),
                         r.drifts().size(),    r.cache_entries().size(), r.attention_changes().size(),
                         r.drafts().size()};
-    const size_t filled = r.filled_values().size();
-    const int64_t steps = r.steps();
-    for (; run.steps < steps; ++run.steps)
-        write_step(run, run.steps + 1);
-    for (; run.filled < filled; ++run.filled) {
-        const auto& value = r.filled_values()[run.filled];
+    const int64_t there = r.steps();
+    const int64_t steps =
+        there - run.steps > m_scope.steps_at_once ? run.steps + m_scope.steps_at_once : there;
+    while (run.steps < steps)
+        write_step(run, ++run.steps);
+    const auto& filled = r.filled_values();
+    for (; run.filled < filled.size() && filled[run.filled].known <= steps + 1; ++run.filled) {
+        const auto& value = filled[run.filled];
         write_signal(run, value.step, value.signal, value.known, value.value);
     }
-    write_events(run, events);
+    write_events(run, events, steps + 1);
+    if (steps < there) return false;
     if (end_revision != run.end_revision) write_end(run, end_revision);
     if (notes != run.notes_revision) write_notes(run, notes);
+    return true;
 }
 
 void TraceWriter::write_header(Run& run) {
@@ -199,36 +254,39 @@ void TraceWriter::write_signal(const Run& run, int64_t step, size_t signal, int6
     m_rows.signal(run.number, step, known_signals[signal].name, known, value);
 }
 
-void TraceWriter::write_events(Run& run, const Events& up_to) {
+void TraceWriter::write_events(Run& run, const Events& up_to, int64_t boundary) {
     const Recording& r = *run.recording;
-    for (; run.refreshes < up_to.refreshes; ++run.refreshes) {
+    for (; run.refreshes < up_to.refreshes && r.refreshes()[run.refreshes].step <= boundary;
+         ++run.refreshes) {
         const RefreshEvent& e = r.refreshes()[run.refreshes];
         m_rows.refresh(run.number, run.refreshes, e);
         write_token(run, e.token_before);
         write_token(run, e.token_after);
     }
-    for (; run.passes < up_to.passes; ++run.passes)
+    for (; run.passes < up_to.passes && r.passes()[run.passes].step <= boundary; ++run.passes)
         m_rows.pass(run.number, run.passes, r.passes()[run.passes]);
-    for (; run.drafts < up_to.drafts; ++run.drafts) {
+    for (; run.drafts < up_to.drafts && r.drafts()[run.drafts].step <= boundary; ++run.drafts) {
         const DraftEvent& e = r.drafts()[run.drafts];
         m_rows.draft(run.number, run.drafts, e);
         for (const DraftToken& token : e.tokens)
             write_token(run, token.token_id);
         write_token(run, e.instead);
     }
-    for (; run.commands < up_to.commands; ++run.commands)
+    for (; run.commands < up_to.commands && r.commands()[run.commands].step <= boundary; ++run.commands)
         m_rows.command(run.number, run.commands, r.commands()[run.commands]);
-    for (; run.drifts < up_to.drifts; ++run.drifts)
-        m_rows.drift(run.number, run.drifts, *r.drifts()[run.drifts]);
     for (auto& row : run.open_rows) {
         if (row) row->steps = write_cache_entry(run, row->entry);
     }
-    for (; run.cache_entries < up_to.cache_entries; ++run.cache_entries) {
+    for (; run.cache_entries < up_to.cache_entries && r.cache_entries()[run.cache_entries].step <= boundary;
+         ++run.cache_entries) {
         const CacheEntry& entry = r.cache_entries()[run.cache_entries];
         const int64_t steps = write_cache_entry(run, run.cache_entries);
         if (entry.change == CacheChange::appended)
             run.open_rows[entry.teacher ? 1 : 0] = {run.cache_entries, steps};
     }
+    if (!m_scope.heavy) return;
+    for (; run.drifts < up_to.drifts && r.drifts()[run.drifts]->step <= boundary; ++run.drifts)
+        m_rows.drift(run.number, run.drifts, *r.drifts()[run.drifts]);
     for (; run.attention < up_to.attention; ++run.attention) {
         const auto change = r.attention_changes()[run.attention];
         write_attention(run, change.position, change.teacher);
@@ -249,6 +307,7 @@ int64_t TraceWriter::write_cache_entry(const Run& run, size_t n) {
 
 void TraceWriter::write_attention(const Run& run, int64_t position, bool teacher) {
     check_cancelled();
+    if (!m_scope.heavy) return;
     const auto rows = run.recording->attention(position, teacher);
     if (!rows && run.first_step == 1) { // gone from memory, gone from the file: the same limit bounds both
         m_rows.delete_attention(run.number, position, teacher);
@@ -262,7 +321,8 @@ void TraceWriter::write_end(Run& run, uint64_t revision) {
     run.end_revision = revision;
 }
 
-uint64_t TraceWriter::notes_revision(const Run& run) {
+uint64_t TraceWriter::notes_revision(const Run& run) const {
+    if (!m_scope.notes) return run.notes_revision;
     const RunNotes& notes = *run.recording->notes();
     return run.alone ? notes.seen_revision() : notes.revision();
 }

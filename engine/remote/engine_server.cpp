@@ -1,0 +1,450 @@
+#include "engine/remote/engine_server.h"
+
+#include "engine/base/error.h"
+#include "engine/remote/connection.h"
+#include "engine/remote/messages.h"
+#include "engine/remote/row_sender.h"
+#include "engine/remote/status_json.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::remote {
+
+namespace {
+
+using nlohmann::json;
+
+/// Of a client that has not said who it is, and of one that has: a branch of a long run carries its tokens.
+constexpr size_t longest_hello = size_t{1} << 20, longest_of_client = size_t{16} << 20;
+/// News of the engine are told at most so often.
+constexpr std::chrono::milliseconds between_news{8};
+constexpr std::chrono::seconds hello_limit{10};
+/// Of a heavy message: more than a part, so that the link is busy, and little enough that what is looked at later comes soon.
+constexpr int64_t least_heavy = 65536;
+constexpr size_t longest_name = 80;
+
+std::string random_word() {
+    std::random_device device;
+    std::string word;
+    for (int i = 0; i < 4; ++i)
+        word += fmt::format("{:08x}", device());
+    return word;
+}
+
+std::string machine_name() {
+    char name[256] = {};
+    return gethostname(name, sizeof name - 1) == 0 ? name : std::string("?");
+}
+
+/// In a time that does not tell how much of it is right.
+bool same_token(const std::string& a, const std::string& b) {
+    unsigned difference = a.size() == b.size() ? 0 : 1;
+    for (size_t i = 0; i < a.size(); ++i)
+        difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(i < b.size() ? b[i] : 0);
+    return difference == 0;
+}
+
+/// A client: what it has been told.
+struct Viewer {
+    std::shared_ptr<Connection> connection;
+    std::optional<asio::steady_timer> hello_timer;
+    std::string name, key; ///< key: the same when it comes back
+    bool let_in = false;
+    RowSender rows;
+    std::shared_ptr<const EngineStatus> status; ///< that `told` was made of
+    json told = json::object(), told_link;
+    /// Tickets that it gave and those of the engine, rising; answered ones are gone.
+    std::deque<std::pair<uint64_t, uint64_t>> tickets;
+    uint64_t answered = 0, last_engine_ticket = 0;
+};
+
+} // namespace
+
+struct EngineServer::Impl {
+    Impl(EngineLink& engine_of, Options given)
+        : engine(engine_of)
+        , options(std::move(given))
+        , news_timer(io)
+        , work(asio::make_work_guard(io)) {
+        if (!options.listen.is_local() && options.token.empty())
+            throw Error("listening on", to_string(options.listen),
+                        "other machines reach this address, so it needs a token", "give --token-file FILE");
+        listen();
+        accept();
+        thread = std::thread([this] { run(); });
+        engine.on_news([this] {
+            if (!news.exchange(true)) asio::post(io, [this] { tell_soon(); });
+        });
+        asio::post(io, [this] { tell_soon(); });
+    }
+    ~Impl() {
+        engine.on_news({});
+        asio::post(io, [this] {
+            work.reset();
+            asio::error_code ignored;
+            if (tcp) tcp->close(ignored);
+            if (local) local->close(ignored);
+            news_timer.cancel();
+            for (const auto& viewer : std::exchange(viewers, {}))
+                drop(*viewer);
+        });
+        outlooks.join();
+        if (thread.joinable()) join();
+        if (options.listen.is_unix()) ::unlink(options.listen.path.c_str());
+    }
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+
+    void run() {
+        while (true)
+            try {
+                io.run();
+                return;
+            } catch (const std::exception& e) { // no client's fault ends the server
+                say(fmt::format("a connection: {}", e.what()));
+            }
+    }
+
+    /// Connections that still have something to write get a moment; then the loop ends whatever is left.
+    void join() {
+        asio::post(io, [this] {
+            auto end = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
+            end->async_wait([this, end](asio::error_code) { io.stop(); });
+        });
+        thread.join();
+    }
+
+    void listen() {
+        const auto failed = [&](const std::string& why) {
+            return Error("listening on", to_string(options.listen), why);
+        };
+        try {
+            if (options.listen.is_unix()) {
+                remove_left_socket();
+                const mode_t before =
+                    ::umask(S_IRWXG | S_IRWXO | S_IXUSR); // this user alone, from the first moment
+                asio::error_code error;
+                local.emplace(io);
+                local->open({}, error);
+                if (!error) local->bind(asio::local::stream_protocol::endpoint(options.listen.path), error);
+                ::umask(before);
+                if (!error) local->listen(asio::socket_base::max_listen_connections, error);
+                if (error) throw asio::system_error(error);
+                return;
+            }
+            asio::ip::tcp::resolver resolver(io);
+            const auto found = resolver.resolve(options.listen.host, std::to_string(options.listen.port),
+                                                asio::ip::resolver_base::passive);
+            tcp.emplace(io, found.begin()->endpoint());
+            options.listen.port = tcp->local_endpoint().port();
+        } catch (const asio::system_error& e) {
+            throw failed(e.code().message());
+        }
+    }
+    /// A server that was killed leaves its socket. One that answers is another server's.
+    void remove_left_socket() {
+        struct stat about {};
+        if (::lstat(options.listen.path.c_str(), &about) != 0) return;
+        if (!S_ISSOCK(about.st_mode))
+            throw Error("listening on", to_string(options.listen), "something else stands there");
+        asio::local::stream_protocol::socket probe(io);
+        asio::error_code error;
+        probe.connect(asio::local::stream_protocol::endpoint(options.listen.path), error);
+        if (!error) throw Error("listening on", to_string(options.listen), "another server listens there");
+        ::unlink(options.listen.path.c_str());
+    }
+
+    void accept() {
+        const auto wait = [this](auto& acceptor) {
+            acceptor.async_accept([this](asio::error_code error, auto socket) {
+                if (error == asio::error::operation_aborted) return;
+                if (!error) {
+                    // Small messages are news: they do not wait for others.
+                    if constexpr (std::is_same_v<decltype(socket), asio::ip::tcp::socket>) {
+                        asio::error_code ignored;
+                        socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+                    }
+                    begin(Connection::Socket(std::move(socket)));
+                    return accept();
+                }
+                // Too many files, mostly: later there may be room.
+                auto pause = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(200));
+                pause->async_wait([this, pause](asio::error_code aborted) {
+                    if (!aborted) accept();
+                });
+            });
+        };
+        if (tcp && tcp->is_open()) wait(*tcp);
+        if (local && local->is_open()) wait(*local);
+    }
+
+    void begin(Connection::Socket socket) {
+        auto viewer = std::make_shared<Viewer>();
+        viewer->connection = std::make_shared<Connection>(std::move(socket), longest_hello);
+        viewer->hello_timer.emplace(io, hello_limit);
+        viewer->hello_timer->async_wait([this, weak = std::weak_ptr(viewer)](asio::error_code error) {
+            const auto late = weak.lock();
+            if (!error && late && !late->let_in) forget(late);
+        });
+        viewers.push_back(viewer);
+        viewer->connection->start({.message = [this, viewer](const json& message) { take(viewer, message); },
+                                   .room = [this, viewer] { tell(viewer); },
+                                   .closed =
+                                       [this, viewer](const std::string& why) {
+                                           if (viewer->let_in)
+                                               say(fmt::format("{} has gone: {}", viewer->name, why));
+                                           forget(viewer);
+                                       }});
+        if (viewers.size() > most_clients) refuse(viewer, "the server has too many connections already");
+    }
+
+    static void drop(Viewer& viewer) {
+        viewer.hello_timer->cancel();
+        viewer.connection->close();
+    }
+
+    void forget(const std::shared_ptr<Viewer>& viewer) {
+        drop(*viewer);
+        std::erase(viewers, viewer);
+        tell_soon(); // there is one viewer less
+    }
+
+    void refuse(const std::shared_ptr<Viewer>& viewer, const std::string& why) {
+        viewer->connection->send({{"type", message::refused}, {"problem", why}});
+        forget(viewer);
+    }
+
+    void say(const std::string& line) const {
+        if (options.log) options.log(line);
+    }
+
+    void take(const std::shared_ptr<Viewer>& viewer, const json& message) {
+        try {
+            const auto& type = message.at("type").get_ref<const std::string&>();
+            if (!viewer->let_in) {
+                if (type != message::hello) throw ProtocolError("it has not said who it is");
+                return let_in(viewer, message);
+            }
+            if (type == message::command) return take_command(*viewer, message);
+            if (type == message::outlook_asked) return ask_outlook(viewer, message);
+            if (type == message::wheel) return give_wheel(*viewer);
+            if (type == message::look) return viewer->rows.look_at(message.at("position").get<int64_t>());
+            if (type == message::bye) {
+                say(fmt::format("{} has left", viewer->name));
+                if (driver_key == viewer->key) driver_key.clear();
+                return forget(viewer);
+            }
+            throw ProtocolError("a message is of no known type");
+        } catch (const json::exception& e) {
+            throw ProtocolError(e.what());
+        }
+    }
+
+    void let_in(const std::shared_ptr<Viewer>& viewer, const json& hello) {
+        if (!options.token.empty() && !same_token(options.token, hello.value("token", std::string())))
+            return refuse(viewer, "the token is not that of this server");
+        viewer->name = one_line(hello.at("name").get<std::string>());
+        viewer->key = hello.at("key").get<std::string>();
+        // A connection that it has lost and the server has not yet.
+        for (const auto& other : std::vector(viewers))
+            if (other != viewer && other->let_in && other->key == viewer->key) forget(other);
+        if (driver_key.empty()) {
+            driver_key = viewer->key;
+            driver_name = viewer->name;
+        }
+        viewer->let_in = true;
+        viewer->hello_timer->cancel();
+        viewer->connection->set_longest(longest_of_client);
+        json resumed;
+        if (hello.value("server", std::string()) == instance && hello.contains("state") &&
+            !hello.at("state").is_null())
+            resumed = viewer->rows.resume(engine.recording(), hello.at("state"));
+        viewer->connection->send({{"type", message::welcome},
+                                  {"server", instance},
+                                  {"host", host},
+                                  {"record", options.record},
+                                  {"resumed", std::move(resumed)}});
+        say(fmt::format("{} has come", viewer->name));
+        tell(viewer);
+        tell_soon();
+    }
+
+    static std::string one_line(std::string name) {
+        std::erase_if(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+        if (name.size() > longest_name) name.resize(longest_name);
+        return name.empty() ? "somebody" : name;
+    }
+
+    void take_command(Viewer& viewer, const json& message) {
+        const auto ticket = message.at("ticket").get<uint64_t>();
+        std::string problem;
+        if (viewer.key != driver_key)
+            problem = fmt::format("{} drives this engine; take the wheel first", driver_name);
+        else
+            try {
+                const uint64_t given = engine.send(command_from_json(message.at("command"), "a command"));
+                if (given == 0)
+                    problem = "the engine is closing";
+                else
+                    viewer.last_engine_ticket = given;
+            } catch (const Error& e) {
+                problem = e.what();
+            }
+        viewer.tickets.emplace_back(ticket, viewer.last_engine_ticket);
+        json answer = {{"type", message::taken}, {"ticket", ticket}};
+        if (!problem.empty()) answer["problem"] = std::move(problem);
+        viewer.connection->send(answer);
+        viewer.status.reset(); // `answered` may have risen
+        tell_soon();
+    }
+
+    void ask_outlook(const std::shared_ptr<Viewer>& viewer, const json& asked) {
+        const auto id = asked.at("id").get<uint64_t>();
+        const auto answer = [this, weak = std::weak_ptr(viewer), id](const RunOutlook& outlook) {
+            asio::post(io, [weak, id, json = outlook_json(outlook)] {
+                if (const auto there = weak.lock())
+                    there->connection->send({{"type", message::outlook}, {"id", id}, {"outlook", json}});
+            });
+        };
+        RunConfig config;
+        try {
+            config = run_config_from_json(asked.at("config"), "a configuration");
+        } catch (const Error& e) {
+            RunOutlook outlook;
+            outlook.part = RunOutlook::Part::other;
+            outlook.problem = e.what();
+            return answer(outlook);
+        }
+        asio::post(outlooks, [this, config = std::move(config), answer] { answer(engine.outlook(config)); });
+    }
+
+    void give_wheel(Viewer& viewer) {
+        if (driver_key == viewer.key) return;
+        driver_key = viewer.key;
+        driver_name = viewer.name;
+        say(fmt::format("{} has taken the wheel", viewer.name));
+        tell_soon();
+    }
+
+    /// News of the engine, or of the server, for everybody.
+    void tell_soon() {
+        if (telling || work_over()) return;
+        telling = true;
+        news_timer.expires_after(between_news);
+        news_timer.async_wait([this](asio::error_code error) {
+            telling = false;
+            if (error) return;
+            news = false; // before the look: what comes now is looked at again
+            for (const auto& viewer : std::vector(viewers))
+                tell(viewer);
+        });
+    }
+    [[nodiscard]] bool work_over() const { return !work.owns_work(); }
+
+    void tell(const std::shared_ptr<Viewer>& viewer) {
+        if (!viewer->let_in || viewer->connection->room() == 0) return;
+        try {
+            tell_news(*viewer);
+        } catch (const std::exception& e) { // no fault of one client is another's
+            say(fmt::format("{} cannot be told: {}", viewer->name, e.what()));
+            forget(viewer);
+        }
+    }
+
+    void tell_news(Viewer& viewer) {
+        const auto status = engine.status(); // first: the steps that it speaks of are there
+        const auto recording = engine.recording();
+        viewer.rows.tell(recording);
+        if (json rows = viewer.rows.next(); !rows.is_null()) {
+            rows["type"] = message::rows;
+            viewer.connection->send(rows);
+        }
+        tell_link(
+            viewer); // before the status: who waits for the end of a run sees then what has not come of it
+        tell_status(viewer, status, recording.get());
+        if (!viewer.connection->heavy_on_the_way()) tell_heavy(viewer, *status);
+        // What did not fit comes when the link says that it has room.
+    }
+
+    void tell_status(Viewer& viewer, const std::shared_ptr<const EngineStatus>& status,
+                     const Recording* recording) {
+        if (viewer.status == status) return;
+        viewer.status = status;
+        while (!viewer.tickets.empty() && viewer.tickets.front().second <= status->answered) {
+            viewer.answered = viewer.tickets.front().first;
+            viewer.tickets.pop_front();
+        }
+        json now = status_json(*status, recording == nullptr ? nullptr : &recording->tokens());
+        now["answered"] = viewer.answered;
+        if (status->applied.teacher_dir.empty() && status->applied.student_dir.empty()) {
+            now["applied"]["teacher_dir"] = options.first_run.teacher_dir;
+            now["applied"]["student_dir"] = options.first_run.student_dir;
+        }
+        const json changed = changed_keys(viewer.told, now);
+        if (changed.empty()) return;
+        viewer.connection->send({{"type", message::status}, {"changed", changed}});
+        viewer.told = std::move(now);
+    }
+
+    void tell_link(Viewer& viewer) {
+        const auto to_come = viewer.rows.attention_to_come();
+        const auto present = std::ranges::count_if(viewers, [](const auto& v) { return v->let_in; });
+        json link = {{"type", message::link},
+                     {"driving", viewer.key == driver_key},
+                     {"driver", driver_key.empty() ? std::string() : driver_name},
+                     {"viewers", present},
+                     {"rows_to_come", to_come.rows},
+                     {"bytes_to_come", to_come.bytes}};
+        if (link == viewer.told_link) return;
+        viewer.connection->send(link);
+        viewer.told_link = std::move(link);
+    }
+
+    static void tell_heavy(Viewer& viewer, const EngineStatus& status) {
+        viewer.rows.attention_has_come();
+        const int64_t bytes = std::max(least_heavy, viewer.connection->room());
+        json heavy = viewer.rows.next_attention(bytes);
+        if (heavy.is_null() && status.landscape) heavy = viewer.rows.next_landscape(*status.landscape, bytes);
+        if (heavy.is_null()) return;
+        heavy["type"] = message::rows;
+        viewer.connection->send_heavy(heavy);
+    }
+
+    EngineLink& engine;
+    Options options;
+    const std::string instance = random_word(); ///< another server has another
+    const std::string host = machine_name();
+    asio::io_context io{1};
+    std::optional<asio::ip::tcp::acceptor> tcp;
+    std::optional<asio::local::stream_protocol::acceptor> local;
+    asio::steady_timer news_timer;
+    asio::executor_work_guard<asio::io_context::executor_type> work;
+    std::atomic<bool> news = false; ///< the engine has called; set by its thread, taken by this one
+    bool telling = false;
+    std::vector<std::shared_ptr<Viewer>> viewers;
+    std::string driver_key, driver_name;
+    asio::thread_pool outlooks{1};
+    std::thread thread;
+};
+
+EngineServer::EngineServer(EngineLink& engine, Options options)
+    : m_impl(std::make_unique<Impl>(engine, std::move(options))) {}
+
+EngineServer::~EngineServer() = default;
+
+Endpoint EngineServer::endpoint() const {
+    return m_impl->options.listen;
+}
+
+} // namespace refreshlab::remote

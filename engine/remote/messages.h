@@ -1,0 +1,13 @@
+#pragma once
+
+/// Names of the messages (docs/reference/protocol.md): {"type": NAME, ...}.
+namespace refreshlab::remote::message {
+
+// from the client
+inline constexpr auto hello = "hello", command = "command", outlook_asked = "outlook_asked", wheel = "wheel",
+                      look = "look", bye = "bye";
+// from the server
+inline constexpr auto welcome = "welcome", refused = "refused", status = "status", rows = "rows",
+                      link = "link", outlook = "outlook", taken = "taken", refusal = "refusal";
+
+} // namespace refreshlab::remote::message

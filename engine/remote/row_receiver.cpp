@@ -1,0 +1,103 @@
+#include "engine/remote/row_receiver.h"
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/landscape/landscape_rows.h"
+#include "engine/record/trace/schema/trace_schema.h"
+#include "engine/record/trace/schema/trace_versions.h"
+#include "engine/record/trace/trace_access.h"
+#include "engine/remote/row_sender.h"
+#include "engine/remote/wire.h"
+
+namespace refreshlab::remote {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr auto from_where = "the connection";
+
+/// A connection has no size that could bound what its runs take; frames are bounded, and what is kept is what a person watches.
+constexpr uint64_t much = uint64_t{1} << 40;
+
+} // namespace
+
+RowReceiver::RowReceiver()
+    : m_loader(m_tables.db(), trace::schema_version, from_where, much) {}
+
+void RowReceiver::take(const json& message) {
+    const auto refuse = [](const char* said) {
+        throw ProtocolError(std::string("rows came that are none: ") + said);
+    };
+    try {
+        m_tables.put(message.at("tables"));
+        if (message.contains("landscape"))
+            take_landscape(message);
+        else
+            take_rows(message);
+        m_tables.clear();
+    } catch (const trace::Damage& e) {
+        refuse(e.what());
+    } catch (const sqlite::SqlError& e) {
+        refuse(e.what());
+    } catch (const InvariantError& e) {
+        refuse(e.what());
+    } catch (const Error& e) {
+        refuse(e.what());
+    } catch (const json::exception& e) {
+        refuse(e.what());
+    }
+}
+
+void RowReceiver::take_rows(const json& message) {
+    const auto begun = m_loader.take_more(message.at("runs").get<std::vector<int64_t>>());
+    if (!begun.empty()) m_recording = begun.back();
+    if (message.contains("upto")) m_upto = message.at("upto");
+}
+
+void RowReceiver::take_landscape(const json& message) {
+    std::shared_ptr<Landscape> landscape;
+    sqlite::Statement row(m_tables.db(), trace::select_sql("landscapes", trace::schema_version));
+    if (row.step())
+        landscape = std::make_shared<Landscape>(trace::landscape_of(row, from_where));
+    else if (m_landscape)
+        landscape = std::make_shared<Landscape>(*m_landscape);
+    else
+        throw ProtocolError("rows of a landscape came before it");
+    trace::read_landscape_rows(m_tables.db(), 0, *landscape);
+    m_landscape_run = message.at("landscape").get<std::string>();
+    m_landscape = std::move(landscape);
+}
+
+json RowReceiver::state() const {
+    if (!m_recording || m_upto.is_null()) return nullptr;
+    json attention = json::array();
+    for (const auto& rows : m_recording->attention_rows())
+        attention.push_back(json::array({rows->position, rows->teacher, fingerprint(*rows)}));
+    return {{"upto", m_upto}, {"attention", std::move(attention)}};
+}
+
+void RowReceiver::begin_connection(const json& resumed) {
+    m_loader.forget_numbers();
+    m_tables.clear();
+    if (resumed.is_null()) {
+        m_upto = nullptr;
+        return;
+    }
+    try {
+        if (!m_loader.go_on_with(resumed.at("run").get<std::string>(), resumed.at("number").get<int64_t>(),
+                                 resumed.at("vocabulary").get<int64_t>()))
+            throw ProtocolError("the server goes on with a run that was not asked for");
+    } catch (const json::exception& e) {
+        throw ProtocolError(e.what());
+    }
+}
+
+void RowReceiver::add_tokens(const std::string& run_id, const std::vector<TokenText>& tokens) {
+    const auto table = m_loader.tokens_of(run_id);
+    if (!table) return;
+    for (const TokenText& token : tokens)
+        table->add(token.id, token.bytes, token.special);
+}
+
+} // namespace refreshlab::remote

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "engine/landscape/landscape.h"
+#include "engine/record/recording/recording.h"
+#include "engine/record/trace/load/run_loader.h"
+#include "engine/remote/row_tables.h"
+#include "engine/remote/status_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::remote {
+
+/// The recordings of an engine elsewhere, from the messages of a RowSender. They are the same bit for bit, as those of a trace are.
+///
+/// Threads  one, which is the writer of the recordings; any may read them
+/// Errors   take() throws ProtocolError for what no sender has sent
+class RowReceiver {
+public:
+    RowReceiver();
+
+    /// A message of next(), next_attention() or next_landscape().
+    void take(const nlohmann::json& message);
+    /// The engine's recording, as far as it has come; null before the first.
+    [[nodiscard]] std::shared_ptr<const Recording> recording() const { return m_recording; }
+    [[nodiscard]] const std::shared_ptr<const Landscape>& landscape() const { return m_landscape; }
+    [[nodiscard]] const std::string& landscape_run() const { return m_landscape_run; }
+
+    /// For RowSender::resume() of the next connection; null where nothing has come.
+    [[nodiscard]] nlohmann::json state() const;
+    /// Another sender begins. \param resumed  what resume() has answered
+    void begin_connection(const nlohmann::json& resumed);
+    /// Of an open draft of the run.
+    void add_tokens(const std::string& run_id, const std::vector<TokenText>& tokens);
+
+private:
+    void take_rows(const nlohmann::json& message);
+    void take_landscape(const nlohmann::json& message);
+
+    RowTables m_tables;
+    trace::RunLoader m_loader;
+    std::shared_ptr<const Recording> m_recording;
+    nlohmann::json m_upto;
+    std::shared_ptr<const Landscape> m_landscape;
+    std::string m_landscape_run;
+};
+
+} // namespace refreshlab::remote

@@ -1,0 +1,244 @@
+#include "engine/remote/row_sender.h"
+
+#include "engine/landscape/landscape_rows.h"
+
+#include <algorithm>
+
+namespace refreshlab::remote {
+
+namespace {
+
+using nlohmann::json;
+using trace::WrittenUpTo;
+
+/// Keys of `upto`. One list for both directions.
+template <class UpTo, class Visit>
+void each_count(UpTo& upto, const Visit& visit) {
+    visit("steps", upto.steps);
+    visit("filled", upto.filled);
+    visit("refreshes", upto.refreshes);
+    visit("passes", upto.passes);
+    visit("commands", upto.commands);
+    visit("drifts", upto.drifts);
+    visit("layer_rows", upto.layer_rows);
+    visit("cache_entries", upto.cache_entries);
+    visit("drafts", upto.drafts);
+    visit("end_revision", upto.end_revision);
+}
+
+constexpr std::array open_rows{"open_student", "open_teacher"};
+
+json upto_json(const WrittenUpTo& upto) {
+    json object = json::object();
+    each_count(upto, [&](const char* key, const auto& value) { object[key] = value; });
+    for (size_t i = 0; i < open_rows.size(); ++i)
+        if (const auto& row = upto.open_rows[i]) object[open_rows[i]] = json::array({row->entry, row->steps});
+    return object;
+}
+
+WrittenUpTo upto_of(const json& object) {
+    WrittenUpTo upto;
+    each_count(upto, [&](const char* key, auto& value) { object.at(key).get_to(value); });
+    for (size_t i = 0; i < open_rows.size(); ++i)
+        if (const auto row = object.find(open_rows[i]); row != object.end())
+            upto.open_rows[i] = {row->at(0).get<size_t>(), row->at(1).get<int64_t>()};
+    return upto;
+}
+
+bool same(const std::weak_ptr<const AttentionRows>& a, const std::shared_ptr<const AttentionRows>& b) {
+    return !a.owner_before(b) && !b.owner_before(a);
+}
+
+} // namespace
+
+uint64_t fingerprint(const AttentionRows& rows) {
+    uint64_t hash = 0xCBF29CE484222325ULL;
+    const auto add = [&](const auto& values) {
+        for (const std::byte byte : std::as_bytes(std::span(values)))
+            hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001B3ULL;
+    };
+    add(rows.layers);
+    add(rows.edges);
+    add(rows.exact_keys);
+    add(rows.weights);
+    return hash;
+}
+
+RowSender::RowSender()
+    : m_writer(m_tables.db(), nullptr, {.heavy = false, .notes = false, .steps_at_once = steps_at_once})
+    , m_rows(m_tables.db()) {}
+
+void RowSender::tell(const std::shared_ptr<const Recording>& recording) {
+    if (recording && recording != m_recording) m_next = recording;
+    if (recording == m_recording) m_next.reset();
+}
+
+json RowSender::resume(const std::shared_ptr<const Recording>& recording, const json& state) {
+    if (!recording) return nullptr;
+    const json& told = state.at("upto");
+    if (told.at("run") != recording->info().id) return nullptr;
+    const WrittenUpTo upto = upto_of(told);
+    if (!has_written(*recording, upto)) return nullptr;
+    m_writer.go_on_with(recording, upto);
+    m_recording = recording;
+    m_drifts = upto.drifts;
+    for (const json& key : state.at("attention")) {
+        const Key has{key.at(0).get<int64_t>(), key.at(1).get<bool>()};
+        const Rows rows = recording->attention(has.first, has.second);
+        // What this recording has not any more is told as dropped, what it has otherwise once more.
+        m_has[has] = rows && fingerprint(*rows) == key.at(2) ? rows : nullptr;
+    }
+    const auto written = m_writer.run(recording->info().id);
+    trace::RunRow row; // the run's end is an update of it
+    row.id = recording->info().id;
+    m_rows.run(written->number, row);
+    return {{"run", recording->info().id}, {"number", written->number}, {"vocabulary", written->vocabulary}};
+}
+
+/// The client's own branch begins with the attention rows that it has of the steps before the fork.
+void RowSender::begin(const std::shared_ptr<const Recording>& recording) {
+    const RunInfo& info = recording->info();
+    m_writer.add_run(recording);
+    const auto written = m_writer.run(info.id);
+    const bool shares = written->first_step > 1;
+    const int64_t end = recording->prompt_length() + info.fork_step;
+    if (!shares) m_has.clear();
+    std::erase_if(m_has, [&](const auto& has) { return has.first.first >= end; });
+    for (const Key& key : m_on_the_way)
+        m_has.erase(key);
+    m_on_the_way.clear();
+    m_drifts = shares ? recording->inherited().drifts : 0;
+    m_recording = recording;
+    m_seen_changes = SIZE_MAX;
+}
+
+json RowSender::next() {
+    std::vector<int64_t> numbers;
+    const auto take_numbers = [&] {
+        for (const auto& run : m_writer.runs())
+            if (!run.complete && std::ranges::find(numbers, run.number) == numbers.end())
+                numbers.push_back(run.number);
+    };
+    while (true) {
+        take_numbers();
+        m_writer.write_new();
+        if (m_recording) {
+            const auto written = m_writer.run(m_recording->info().id);
+            const auto& drifts = m_recording->drifts();
+            for (const size_t count = drifts.size();
+                 m_drifts < count && drifts[m_drifts]->step <= written->up_to.steps + 1; ++m_drifts) {
+                m_rows.drift(written->number, m_drifts, *drifts[m_drifts]);
+                if (std::ranges::find(numbers, written->number) == numbers.end())
+                    numbers.push_back(written->number);
+            }
+            if (m_next && !written->complete) break; // a branch comes after the steps that it shares
+        }
+        if (!m_next) break;
+        begin(std::exchange(m_next, nullptr));
+    }
+    if (numbers.empty()) return nullptr;
+    json tables = m_tables.take();
+    if (tables.empty()) return nullptr; // a branch waits for the steps that it shares
+    std::ranges::sort(numbers);
+    json message = {{"runs", numbers}, {"tables", std::move(tables)}};
+    message["upto"] = position_json();
+    return message;
+}
+
+json RowSender::position_json() const {
+    WrittenUpTo upto = m_writer.run(m_recording->info().id)->up_to;
+    upto.drifts = m_drifts;
+    json position = upto_json(upto);
+    position["run"] = m_recording->info().id;
+    return position;
+}
+
+void RowSender::look_for_attention() {
+    if (!m_recording) return;
+    const size_t changes = m_recording->attention_changes().size();
+    const int64_t steps = m_writer.run(m_recording->info().id)->up_to.steps;
+    if (changes == m_seen_changes && steps == m_seen_steps) return;
+    m_seen_changes = changes;
+    m_seen_steps = steps;
+    const auto there = m_recording->attention_rows();
+    m_missing.clear();
+    m_dropped.clear();
+    auto has = m_has.begin();
+    for (const Rows& rows : there) {
+        const Key key{rows->position, rows->teacher};
+        for (; has != m_has.end() && has->first < key; ++has)
+            m_dropped.push_back(has->first);
+        const bool known = has != m_has.end() && has->first == key;
+        // Of the step in flight at most.
+        if ((!known || !same(has->second, rows)) && rows->position <= m_recording->prompt_length() + steps)
+            m_missing.push_back(rows);
+        if (known) ++has;
+    }
+    for (; has != m_has.end(); ++has)
+        m_dropped.push_back(has->first);
+}
+
+RowSender::ToCome RowSender::attention_to_come() {
+    look_for_attention();
+    ToCome to_come;
+    for (const Rows& rows : m_missing) {
+        ++to_come.rows;
+        to_come.bytes += static_cast<int64_t>(rows->bytes());
+    }
+    return to_come;
+}
+
+json RowSender::next_attention(int64_t bytes) {
+    look_for_attention();
+    if (m_missing.empty() && m_dropped.empty()) return nullptr;
+    const int64_t number = m_writer.run(m_recording->info().id)->number;
+    // What has gone comes first: then what the client has fits its limit.
+    for (const Key& key : m_dropped) {
+        m_rows.attention(number, key.first, key.second, nullptr);
+        m_has.erase(key);
+    }
+    m_dropped.clear();
+    const auto send = [&](size_t i) {
+        const Rows rows = m_missing[i];
+        m_missing.erase(m_missing.begin() + static_cast<std::ptrdiff_t>(i));
+        m_rows.attention(number, rows->position, rows->teacher, rows.get());
+        m_has[{rows->position, rows->teacher}] = rows;
+        m_on_the_way.emplace_back(rows->position, rows->teacher);
+        bytes -= static_cast<int64_t>(rows->bytes());
+    };
+    if (m_looked_at)
+        for (size_t i = m_missing.size(); i-- > 0;)
+            if (m_missing[i]->position == *m_looked_at) send(i);
+    while (!m_missing.empty() && bytes > 0)
+        send(m_missing.size() - 1);
+    return {{"runs", json::array({number})}, {"tables", m_tables.take()}};
+}
+
+json RowSender::next_landscape(const LandscapeState& state, int64_t bytes) {
+    if (!state.landscape) return nullptr;
+    const bool goes_on = m_landscape && m_landscape_run == state.run_id &&
+                         (m_landscape == state.landscape || m_landscape->info() == state.landscape->info());
+    if (goes_on && m_landscape == state.landscape &&
+        m_landscape_rows.size() == state.landscape->rows().size())
+        return nullptr;
+    constexpr int64_t run = 0; // the message says which
+    if (!goes_on) {
+        m_landscape_rows.clear();
+        m_landscape_run = state.run_id;
+        trace::begin_landscape(m_tables.db(), run, state.landscape->info());
+    }
+    m_landscape = state.landscape;
+    for (const int64_t j : state.landscape->rows()) {
+        if (bytes <= 0) break;
+        if (!m_landscape_rows.insert(j).second) continue;
+        const LandscapeRow& row = *state.landscape->row(j);
+        trace::put_landscape_row(m_tables.db(), run, row);
+        for (const auto& plane : row.planes)
+            bytes -= static_cast<int64_t>(plane.size() * sizeof(float));
+    }
+    json tables = m_tables.take();
+    if (tables.empty()) return nullptr;
+    return {{"landscape", state.run_id}, {"tables", std::move(tables)}};
+}
+
+} // namespace refreshlab::remote

@@ -1,0 +1,91 @@
+#include "engine/record/recording/recording.h"
+#include "tests/gui/robot.h"
+
+#include <algorithm>
+
+namespace refreshlab::gui {
+
+namespace {
+
+bool was_said(Robot& r, const std::string& part) {
+    return std::ranges::any_of(r.ctx().toasts.lines(),
+                               [&](const auto& line) { return line.text.find(part) != std::string::npos; });
+}
+
+/// A run of a server, paused after a few steps that its window has asked for.
+void start_there(Robot& r) {
+    r.window().engine().send(command::StartRun{r.config(200), true});
+    GUI_CHECK(r.until([&] { return r.ctx().status->state == EngineState::paused && r.ctx().recording; }));
+    r.window().engine().send(command::Step{12});
+    GUI_CHECK(r.until([&] { return r.ctx().steps == 12 && r.ctx().status->state == EngineState::paused; }));
+}
+
+bool same_here(Robot& r) {
+    return r.ctx().recording && r.ctx().recording != r.recording() &&
+           !first_difference(*r.recording(), *r.ctx().recording);
+}
+
+void a_window_steers_a_server(Robot& r) {
+    start_there(r);
+    r.act("run.play_pause");
+    GUI_CHECK(r.until([&] { return r.ctx().steps >= 20; }));
+    r.act("run.play_pause");
+    GUI_CHECK(r.until([&] { return r.ctx().status->state == EngineState::paused; }));
+    GUI_CHECK(r.until([&] { return same_here(r); }));
+    r.act("run.refresh_now");
+    r.act("run.step");
+    GUI_CHECK(r.until([&] { return same_here(r) && r.ctx().recording->steps() > 20; }));
+    const auto before = r.ctx().recording;
+    r.ctx().select_step(10);
+    r.act("run.rewind");
+    GUI_CHECK(r.until([&] { return r.ctx().recording != before && same_here(r); }));
+    GUI_CHECK(r.ctx().recording->info().parent_id == before->info().id);
+    GUI_CHECK(r.ctx().recording->step(5).token_id == before->step(5).token_id);
+}
+
+void the_wheel_is_taken(Robot& r) {
+    start_there(r);
+    GUI_CHECK(!r.enabled("run.take_wheel"));
+    remote::RemoteEngine::Options options;
+    options.server = r.stage().server->endpoint();
+    options.name = "bob";
+    remote::RemoteEngine bob(options);
+    bob.take_wheel();
+    GUI_CHECK(r.until([&] { return !r.ctx().status->link->driving; }));
+    GUI_CHECK(r.until([&] { return was_said(r, "bob drives this engine now"); }));
+    const int64_t steps = r.ctx().steps;
+    r.act("run.step");
+    GUI_CHECK(r.until([&] { return was_said(r, "bob drives this engine; take the wheel first"); }));
+    GUI_CHECK(r.ctx().steps == steps);
+    r.act_by_item("run.take_wheel", "//Run bar/###run.take_wheel");
+    GUI_CHECK(r.until([&] { return r.ctx().status->link->driving; }));
+    r.act("run.step");
+    GUI_CHECK(r.until([&] { return r.ctx().steps == steps + 1; }));
+}
+
+void a_lost_connection_loses_nothing(Robot& r) {
+    start_there(r);
+    const auto before = r.ctx().recording;
+    const std::string address = to_string(r.stage().server->endpoint());
+    r.stage().server.reset();
+    GUI_CHECK(r.until([&] { return !r.ctx().status->link->connected; }));
+    GUI_CHECK(r.until([&] { return was_said(r, "is lost"); }));
+    GUI_CHECK(!r.enabled("run.take_wheel"));
+    GUI_CHECK(r.ctx().recording == before);
+    r.stage().serve(address);
+    GUI_CHECK(r.until([&] { return r.ctx().status->link->connected; }, 4000));
+    GUI_CHECK(r.until([&] { return was_said(r, "started anew"); }));
+    GUI_CHECK(r.until(
+        [&] { return same_here(r); })); // this engine has outlived its server, and its run comes again
+}
+
+} // namespace
+
+std::vector<Case> remote_cases() {
+    return {
+        {"remote", "RE1 a window steers the engine of a server", a_window_steers_a_server},
+        {"remote", "RE2 another window takes the wheel, and this one takes it back", the_wheel_is_taken},
+        {"remote", "RE3 a lost connection loses nothing and comes back", a_lost_connection_loses_nothing}};
+}
+
+} // namespace refreshlab::gui
