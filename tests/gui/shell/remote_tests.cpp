@@ -13,8 +13,8 @@ bool was_said(Robot& r, const std::string& part) {
 }
 
 /// A run of a server, paused after a few steps that its window has asked for.
-void start_there(Robot& r) {
-    r.window().engine().send(command::StartRun{r.config(200), true});
+void start_there(Robot& r, const RunConfig& run) {
+    r.window().engine().send(command::StartRun{run, true});
     GUI_CHECK(r.until([&] { return r.ctx().status->state == EngineState::paused && r.ctx().recording; }));
     r.window().engine().send(command::Step{12});
     GUI_CHECK(r.until([&] { return r.ctx().steps == 12 && r.ctx().status->state == EngineState::paused; }));
@@ -26,7 +26,7 @@ bool same_here(Robot& r) {
 }
 
 void a_window_steers_a_server(Robot& r) {
-    start_there(r);
+    start_there(r, r.slow_config()); // it still runs when it is paused
     r.act("run.play_pause");
     GUI_CHECK(r.until([&] { return r.ctx().steps >= 20; }));
     r.act("run.play_pause");
@@ -44,7 +44,7 @@ void a_window_steers_a_server(Robot& r) {
 }
 
 void the_wheel_is_taken(Robot& r) {
-    start_there(r);
+    start_there(r, r.config(200));
     GUI_CHECK(!r.enabled("run.take_wheel"));
     remote::RemoteEngine::Options options;
     options.server = r.stage().server->endpoint();
@@ -64,7 +64,7 @@ void the_wheel_is_taken(Robot& r) {
 }
 
 void a_lost_connection_loses_nothing(Robot& r) {
-    start_there(r);
+    start_there(r, r.config(200));
     const auto before = r.ctx().recording;
     const std::string address = to_string(r.stage().server->endpoint());
     r.stage().server.reset();
