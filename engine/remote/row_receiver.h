@@ -9,9 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <memory>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace refreshlab::remote {

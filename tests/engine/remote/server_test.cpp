@@ -229,7 +229,6 @@ TEST_CASE("who is not let in is told why", "[remote]") {
 
 TEST_CASE("another version of the protocol is named on both sides", "[remote]") {
     FakeEngine engine;
-    std::string logged;
     EngineServer server(engine, listening());
     const std::string answer = say_and_listen(server.endpoint(), preamble(protocol_version + 1));
     const Bytes ours = preamble();
