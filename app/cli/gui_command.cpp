@@ -118,6 +118,9 @@ int run_gui(GuiOptions& options) {
     }
     if (window.remote) {
         const auto link = std::make_shared<std::unique_ptr<EngineLink>>(connect(options));
+        if (window.screenshot) // nothing says when all of the run has come
+            throw Error("reading", "--screenshot", "a picture of a server's run is saved in the window",
+                        "or on the server: `refreshlab gui TRACE --screenshot FILE.png`");
         return run_window(window, [link] { return std::move(*link); });
     }
     const auto record = window.record;

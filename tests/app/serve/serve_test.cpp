@@ -251,6 +251,8 @@ TEST_CASE("bad options of a server and of a window that connects are one line", 
     const std::string picture = (folder / "a.png").string();
     refused({"gui", "--connect", "unix:/nowhere/at/all", "--screenshot", picture}, "no server listens there",
             1);
+    Server server({"--listen", "127.0.0.1:0"});
+    refused({"gui", "--connect", server.address, "--screenshot", picture}, "saved in the window");
     refused({"gui", "--connect", "127.0.0.1:x", "--screenshot", picture}, "--connect");
     refused({"gui", "--connect", "127.0.0.1:1", "--screenshot", picture, "--prompt", "x"},
             "start the run in the window");
