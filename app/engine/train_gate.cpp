@@ -131,7 +131,7 @@ bool train(GateTrainer& trainer, int64_t steps, const fs::path& part) {
     TrainingProgress progress;
     while (trainer.steps_done() < steps) {
         if (interrupted() != 0) {
-            trainer.checkpoint(part);
+            if (trainer.steps_done() > 0) trainer.checkpoint(part);
             return false;
         }
         try {
@@ -171,6 +171,9 @@ int carry_out(const TrainGateOptions& options) {
     for (const std::string& file : options.texts)
         inputs.push_back({"--texts", file});
     check_outputs(std::vector<NamedFile>{{"--out", options.out}}, inputs);
+    const fs::path folder = fs::absolute(options.out).parent_path();
+    if (!fs::is_directory(folder)) // known before the work
+        throw Error("writing --out", folder.string(), "no such folder", "make it first");
     RunConfig config;
     config.mode = Mode::teacher;
     config.teacher_dir = options.model;

@@ -25,16 +25,18 @@ std::shared_ptr<const TokenGate> read_gate(const GateFile& file, const std::stri
     if (file.named && !there)
         throw Error("reading a trained gate", file.path.string(), "no such file",
                     fmt::format("refreshlab train-gate {} makes one", method));
-    if (!there) {
-        const std::string lies =
-            file.path.empty() ? "a derived student has none beside it" : file.path.string() + " is not there";
+    if (file.path.empty())
+        throw Error("starting a run", fmt::format("cache policy {}", method),
+                    fmt::format("has no trained gate for {}, and a derived student's cannot be trained",
+                                model_name(dir)),
+                    "take a student with files of its own, or mode teacher");
+    if (!there)
         throw Error(
             "starting a run", fmt::format("cache policy {}", method),
-            fmt::format("has no trained gate for {}: {}", model_name(dir), lies),
-            fmt::format("name one (--set student_cache.{}=FILE, teacher_cache in mode teacher), or train "
-                        "it: refreshlab train-gate {}",
+            fmt::format("has no trained gate for {}: {} is not there", model_name(dir), file.path.string()),
+            fmt::format("name one (--set student_cache.{}=FILE, teacher_cache in mode teacher), or "
+                        "train it: refreshlab train-gate {}",
                         file.key, method));
-    }
     if (!file.digest.empty() && gate_digest(file.path) != file.digest)
         throw Error("reading a trained gate", file.path.string(),
                     "is another one than the recorded run read (its digest differs)",
