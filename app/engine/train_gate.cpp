@@ -193,15 +193,13 @@ int carry_out(const TrainGateOptions& options) {
         read_training_texts(*pair, {options.texts.begin(), options.texts.end()}, options.length));
     how.model = model_fingerprint(options.model);
     how.texts = texts_digest(texts[1]);
-    say("{} texts, {} tokens; {} more, {} tokens, held out\n", texts[1].size(), tokens_of(texts[1]),
-        texts[0].size(), tokens_of(texts[0]));
-
     GateTrainer trainer(model, texts[1], how);
     const fs::path part = options.out + ".part";
-    if (!options.restart && fs::exists(part)) {
-        trainer.resume(part);
+    if (!options.restart && fs::exists(part)) trainer.resume(part);
+    say("{} texts, {} tokens; {} more, {} tokens, held out\n", texts[1].size(), tokens_of(texts[1]),
+        texts[0].size(), tokens_of(texts[0]));
+    if (trainer.steps_done() > 0)
         say("going on after step {} of {} ({})\n", trainer.steps_done(), how.steps, part.string());
-    }
     note_interrupts();
     if (!train(trainer, how.steps, part)) {
         say("interrupted after step {}: {} holds it, and the same command goes on\n", trainer.steps_done(),

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -25,8 +26,9 @@ std::vector<std::string> training(const std::string& method, const std::string& 
                                        "--texts",    "assets/prompts/roll_call.jsonl",
                                        "-o",         out,
                                        "--steps",    "3",
-                                       "--batch",    "1",
-                                       "--length",   "64"};
+                                       "--batch",    "1"};
+    if (std::ranges::find(more, "--length") == more.end())
+        arguments.insert(arguments.end(), {"--length", "64"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
 }
@@ -74,9 +76,9 @@ TEST_CASE("a gate is trained, compared, drawn, and read by a run", "[cli][train]
     REQUIRE(refreshlab_cli(training("trim_kv", gate, {"--seed", "1"})).status == 0);
     refused_with({"run", "--replay", trace}, "another one than the recorded run read");
     // The teacher's prompt needs the teacher's gate.
-    refused_with(
-        {"run", "--prompt", "Write.", "--student-cache", "locret", "--set", "student_cache.gate=" + gate},
-        "gate of trim_kv, not of locret");
+    refused_with({"run", "--prompt", "Write.", "--student-cache", "locret", "--set", "student_cache.budget=8",
+                  "--set", "student_cache.gate=" + gate},
+                 "gate of trim_kv, not of locret");
     refused_with({"run", "--prompt", "Write.", "--student-cache", "trim_kv", "--set",
                   "student_cache.budget=8", "--set", "student_cache.gate=" + gate},
                  "another model (llama-tales-student)");
