@@ -174,7 +174,9 @@ TEST_CASE("the commands of the page about commands run", "[docs]") {
             const bool placeholder =
                 whole.find("...") != std::string::npos || whole.find("TEACHER") != std::string::npos;
             const bool window = whole.find(" gui ") != std::string::npos && !REFRESHLAB_UI;
-            if (!placeholder && !window) script += whole + "\n";
+            const bool waits =
+                whole.find(" serve ") != std::string::npos; // until somebody ends it: serve_test.cpp
+            if (!placeholder && !window && !waits) script += whole + "\n";
         }
     }
     CHECK(std::count(script.begin(), script.end(), '\n') >= 3);

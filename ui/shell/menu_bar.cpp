@@ -40,9 +40,17 @@ struct Piece {
     std::string text;
     bool strong = false;
     bool warning = false;
+    const char* landmark = nullptr;
 };
 
-/// What must always be in sight (RB7): pair, mode, device, dtype, and the note about the pair.
+/// Where the engine is: "on gpu-server". Nothing of one in this process.
+void add_server(const EngineStatus& status, std::vector<Piece>& pieces) {
+    if (status.link)
+        pieces.push_back({"on " + (status.link->host.empty() ? status.link->server : status.link->host),
+                          false, false, "menu/server"});
+}
+
+/// What must always be in sight (RB7): pair, mode, device, dtype, the server, and the note about the pair.
 std::vector<Piece> pair_summary(const ShellState& state) {
     const EngineStatus& status = *state.ctx.status;
     std::vector<Piece> pieces;
@@ -52,13 +60,14 @@ std::vector<Piece> pair_summary(const ShellState& state) {
         pieces.push_back({pair_name(info.config.teacher_dir, info.config.student_dir), true});
         pieces.push_back({mode_name(info.config.mode)});
         pieces.push_back({upper(info.device) + " " + info.dtype});
-        if (!info.note.empty()) pieces.push_back({info.note, false, true});
+        if (!info.note.empty()) pieces.push_back({info.note, false, true, "menu/note"});
         return pieces;
     }
     const auto model = [](const ModelSummary& m) { return m.name + " " + format_count(m.parameters); };
     if (status.teacher.name.empty() && status.student.name.empty()) {
         // An engine that is on its way, or that there is none, stands in its message.
         pieces.push_back({status.message.empty() ? "no models loaded" : status.message});
+        add_server(status, pieces);
         return pieces;
     }
     if (!status.teacher.name.empty() && !status.student.name.empty()) {
@@ -72,7 +81,8 @@ std::vector<Piece> pair_summary(const ShellState& state) {
     if (!status.teacher.device.empty() && status.teacher.device != first.device)
         device = upper(status.teacher.device) + " > " + device;
     pieces.push_back({device + " " + first.dtype});
-    if (!status.note.empty()) pieces.push_back({status.note, false, true});
+    add_server(status, pieces);
+    if (!status.note.empty()) pieces.push_back({status.note, false, true, "menu/note"});
     return pieces;
 }
 
@@ -156,9 +166,9 @@ void draw_summary(ShellState& state, float left_end) {
             ImGui::PopTextWrapPos();
             ImGui::EndTooltip();
         }
-        if (piece.warning) {
-            state.ctx.landmarks.set("menu/note", {at.x, at.y, clip, ImGui::GetFrameHeight()});
-            state.ctx.landmarks.set_text("menu/note", shown[i]);
+        if (piece.landmark != nullptr) {
+            state.ctx.landmarks.set(piece.landmark, {at.x, at.y, clip, ImGui::GetFrameHeight()});
+            state.ctx.landmarks.set_text(piece.landmark, shown[i]);
         }
         x += size + gap;
     }

@@ -27,6 +27,7 @@ bool same_here(Robot& r) {
 
 void a_window_steers_a_server(Robot& r) {
     start_there(r, r.slow_config()); // it still runs when it is paused
+    GUI_CHECK(r.ctx().landmarks.text("menu/server") == "on " + r.ctx().status->link->host);
     r.act("run.play_pause");
     GUI_CHECK(r.until([&] { return r.ctx().steps >= 20; }));
     r.act("run.play_pause");
