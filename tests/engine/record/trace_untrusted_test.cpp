@@ -239,7 +239,8 @@ TEST_CASE("many forks in a small file take little memory each, or the file is re
     for (size_t i = 1; i < runs.size(); ++i)
         bytes += runs[i]->own_bytes();
     INFO(bytes / forks << " bytes a fork");
-    CHECK(bytes / forks < 6 * 1024);
+    CHECK(bytes / forks <
+          6 * 1024 + 512); // most of it is the configuration, files of cache policies among it
     const auto fork = plain->fork(fork_step, "fork");
     CHECK(first_difference(*runs[1], *fork) == std::nullopt);
     CHECK(first_difference(*runs.back(), *fork) == std::nullopt);
