@@ -5,6 +5,7 @@
 #include "engine/remote/messages.h"
 #include "engine/remote/row_sender.h"
 #include "engine/remote/status_json.h"
+#include "engine/text/utf8.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -32,7 +33,7 @@ constexpr std::chrono::milliseconds between_news{8};
 constexpr std::chrono::seconds hello_limit{10};
 /// Of a heavy message: more than a part, so that the link is busy, and little enough that what is looked at later comes soon.
 constexpr int64_t least_heavy = 65536;
-constexpr size_t longest_name = 80;
+constexpr size_t longest_name = 80; ///< characters
 
 std::string random_word() {
     std::random_device device;
@@ -254,7 +255,8 @@ struct EngineServer::Impl {
     void let_in(const std::shared_ptr<Viewer>& viewer, const json& hello) {
         if (!options.token.empty() && !same_token(options.token, hello.value("token", std::string())))
             return refuse(viewer, "the token is not that of this server");
-        viewer->name = one_line(hello.at("name").get<std::string>());
+        viewer->name = visible_text(hello.at("name").get_ref<const std::string&>(), longest_name);
+        if (viewer->name.empty()) viewer->name = "somebody";
         viewer->key = hello.at("key").get<std::string>();
         // A connection that it has lost and the server has not yet.
         for (const auto& other : std::vector(viewers))
@@ -278,12 +280,6 @@ struct EngineServer::Impl {
         say(fmt::format("{} has come", viewer->name));
         tell(viewer);
         tell_soon();
-    }
-
-    static std::string one_line(std::string name) {
-        std::erase_if(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-        if (name.size() > longest_name) name.resize(longest_name);
-        return name.empty() ? "somebody" : name;
     }
 
     void take_command(Viewer& viewer, const json& message) {

@@ -1,6 +1,7 @@
 #include "engine/remote/row_sender.h"
 
 #include "engine/landscape/landscape_rows.h"
+#include "engine/remote/json_fields.h"
 
 #include <algorithm>
 
@@ -30,7 +31,7 @@ constexpr std::array open_rows{"open_student", "open_teacher"};
 
 json upto_json(const WrittenUpTo& upto) {
     json object = json::object();
-    each_count(upto, [&](const char* key, const auto& value) { object[key] = value; });
+    each_count(upto, into(object));
     for (size_t i = 0; i < open_rows.size(); ++i)
         if (const auto& row = upto.open_rows[i]) object[open_rows[i]] = json::array({row->entry, row->steps});
     return object;
@@ -38,7 +39,7 @@ json upto_json(const WrittenUpTo& upto) {
 
 WrittenUpTo upto_of(const json& object) {
     WrittenUpTo upto;
-    each_count(upto, [&](const char* key, auto& value) { object.at(key).get_to(value); });
+    each_count(upto, out_of(object));
     for (size_t i = 0; i < open_rows.size(); ++i)
         if (const auto row = object.find(open_rows[i]); row != object.end())
             upto.open_rows[i] = {row->at(0).get<size_t>(), row->at(1).get<int64_t>()};

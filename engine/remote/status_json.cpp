@@ -1,6 +1,7 @@
 #include "engine/remote/status_json.h"
 
 #include "engine/base/error.h"
+#include "engine/remote/json_fields.h"
 #include "engine/results/scope_map_json.h"
 
 #include <nlohmann/json.hpp>
@@ -88,14 +89,6 @@ void each_field_of_scope(State& s, const Visit& visit) {
     visit("rows", s.rows);
     visit("taken", s.taken);
     visit("share", s.share);
-}
-
-auto into(json& object) {
-    return [&object](const char* key, const auto& value) { object[key] = value; };
-}
-
-auto out_of(const json& object) {
-    return [&object](const char* key, auto& value) { object.at(key).get_to(value); };
 }
 
 bool has(const json& object, const char* key) {

@@ -80,10 +80,8 @@ struct Shown {
             words += ", each head's own range";
         return words;
     }
-    /// Weights at position 0 may lie above a range that leaves them out.
     [[nodiscard]] BeyondEnds beyond() const {
-        const bool own = own_range(view.ranges, range_name(of)).has_value();
-        const bool may = own || (view.range != AttentionRange::unit && view.without_first);
+        const bool may = may_lie_beyond(view, of);
         return {.low = may && of == AttentionOf::difference, .high = may};
     }
     /// Of rows that were recorded in bins: how much of them is known.

@@ -103,8 +103,7 @@ void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
     const ColourScale scale =
         m_colours.scale(place_of(f.layers, ctx.selection.layer), place_of(f.heads, ctx.selection.head));
     const Range range = f.view->range;
-    const bool own = m_colours.own_range(),
-               may_lie_beyond = own || (range != Range::unit && f.view->without_first);
+    const bool own = m_colours.own_range(), beyond = may_lie_beyond(*f.view, m_colours.of());
     std::string note = own                      ? "own"
                        : range == Range::unit   ? "fixed"
                        : range == Range::shared ? "shared"
@@ -116,8 +115,8 @@ void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
                           .of = range_name(m_colours.of()),
                           .scale = scale,
                           .kind = m_colours.differences() ? RangeKind::has_signs : RangeKind::from_zero,
-                          .below = may_lie_beyond && m_colours.differences(),
-                          .above = may_lie_beyond,
+                          .below = beyond && m_colours.differences(),
+                          .above = beyond,
                           .words = note,
                           .widens = range != Range::unit},
                          7 * f.em))

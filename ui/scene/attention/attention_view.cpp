@@ -86,4 +86,9 @@ std::string_view to_string(HeadOrder order) {
     return words[static_cast<size_t>(order)];
 }
 
+bool may_lie_beyond(const AttentionView& view, AttentionOf of) {
+    return own_range(view.ranges, range_name(of)).has_value() ||
+           (view.range != AttentionRange::unit && view.without_first);
+}
+
 } // namespace refreshlab::ui

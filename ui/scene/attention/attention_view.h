@@ -54,6 +54,9 @@ struct AttentionView {
     return of == AttentionOf::difference ? "difference" : "weight";
 }
 
+/// Weights may lie beyond the range of colours: one of one's own, or one without position 0.
+[[nodiscard]] bool may_lie_beyond(const AttentionView& view, AttentionOf of);
+
 /// Whose attention a run of this mode shows: of one model there is one.
 [[nodiscard]] AttentionOf shown_attention(const AttentionView& view, Mode mode);
 
