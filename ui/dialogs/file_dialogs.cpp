@@ -249,10 +249,8 @@ private:
                   for (const Saved& saved : runs)
                       store_readings(path, saved.run.recording->info().id, saved.readings);
                   return [path, runs, quit, &state] {
-                      for (const Saved& saved : runs) {
-                          state.saved_steps[saved.run.recording->info().id] = saved.steps;
-                          state.files[saved.run.recording->notes()] = path;
-                      }
+                      for (const Saved& saved : runs)
+                          state.note_saved(*saved.run.recording, saved.steps, path);
                       state.say(Toasts::Level::info, "Trace saved as " + path.string());
                       remember_file(state, path);
                       if (quit) ui::quit(state); // asks again if the run has grown since
@@ -286,6 +284,12 @@ public:
                 fmt::format("{} restored {} in no file of yours and end{} with the window.",
                             format_thousands(restored), restored == 1 ? "run is" : "runs are",
                             restored == 1 ? "s" : "")
+                    .c_str());
+        if (const auto added = static_cast<int64_t>(state.unsaved_signals()); added > 0)
+            ImGui::TextUnformatted(
+                fmt::format("{} that you added to recorded runs {} in no file and end{} with the window.",
+                            added == 1 ? "A signal" : format_thousands(added) + " signals",
+                            added == 1 ? "is" : "are", added == 1 ? "s" : "")
                     .c_str());
         ImGui::PopTextWrapPos();
         muted_text(state.ctx, "With --record FILE every run is kept from its first step");
@@ -343,7 +347,8 @@ std::unique_ptr<Dialog> make_save_runs_dialog(ShellState& state) {
     return std::make_unique<SaveTraceDialog>(state.ctx, false, true);
 }
 std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state) {
-    return std::make_unique<SaveTraceDialog>(state.ctx, true, state.unsaved_restored() > 0);
+    return std::make_unique<SaveTraceDialog>(
+        state.ctx, true, state.unsaved_restored() > 0 || state.unsaved_signals() > 0);
 }
 std::unique_ptr<Dialog> make_unsaved_dialog() {
     return std::make_unique<UnsavedDialog>();

@@ -181,7 +181,7 @@ private:
         ImGui::EndDisabled();
         if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
             ImGui::SetTooltip("%s", recorded
-                                        ? "Worked out from what was recorded, and plotted; saved with the run"
+                                        ? "Worked out from what was recorded, and plotted; saved with the run or the workspace"
                                         : "The shown run is the live one: \"Run with it\" begins another");
         if (add) {
             add_to_shown(state);
@@ -212,10 +212,9 @@ private:
         state.start_job("Working out " + m_draft.name,
                         [key, run = state.runs.recording(key), signal = *m_signal,
                          &state](const std::atomic<bool>&) -> std::function<void()> {
-                            return [key, name = signal.name, &state,
+                            return [key, signal, &state,
                                     with = with_own_signals(run, std::span(&signal, 1))] {
-                                state.runs.put_recording(key, with);
-                                state.ctx.views.signals.choose(name).shown = true;
+                                state.add_signal(key, with, signal);
                             };
                         });
     }

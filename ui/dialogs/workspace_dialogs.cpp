@@ -45,8 +45,7 @@ fs::path trace_beside(const fs::path& workspace) {
 /// Writes the workspace, the runs that are in no file first: at no time does it name what is not there.
 Work saving(ShellState& state, const fs::path& path, const std::vector<SavedRun>& runs) {
     struct Saved {
-        std::string id;
-        std::shared_ptr<RunNotes> notes;
+        std::shared_ptr<const Recording> recording;
         int64_t steps = 0;
         TextReadings readings;
     };
@@ -54,22 +53,20 @@ Work saving(ShellState& state, const fs::path& path, const std::vector<SavedRun>
     const fs::path trace = runs.empty() ? fs::path() : trace_beside(path);
     RunFiles besides;
     for (const SavedRun& run : runs) {
-        const std::string& id = run.recording->info().id;
-        besides[id] = trace;
-        saved.push_back(
-            {id, run.recording->notes(), run.recording->steps(), state.readings_of(*run.recording)});
+        besides[run.recording->info().id] = trace;
+        saved.push_back({run.recording, run.recording->steps(), state.readings_of(*run.recording)});
     }
     const std::string text = workspace_text(present_workspace(state, besides), path);
+    const auto added = state.added_signals; // those of this moment are in the text
     return [=, &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
         if (!runs.empty() && !save_traces(trace, runs, &cancelled)) return {};
         for (const Saved& run : saved)
-            store_readings(trace, run.id, run.readings);
+            store_readings(trace, run.recording->info().id, run.readings);
         write_file(path, text);
         return [=, &state] {
-            for (const Saved& run : saved) {
-                state.saved_steps[run.id] = run.steps;
-                state.files[run.notes] = trace;
-            }
+            for (const Saved& run : saved)
+                state.note_saved(*run.recording, run.steps, trace);
+            state.signals_in_workspace = added;
             state.workspace_file = path;
             remember_file(state, path);
             state.say(Toasts::Level::info,

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/record/keep/session_folder.h"
+#include "engine/record/runs/own_values.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/runs/saved_runs.h"
@@ -95,6 +96,27 @@ void tell_changes(LoadedWorkspace& loaded) {
     }
 }
 
+std::vector<OwnSignal> added_to(const ShellState& state, const std::string& id) {
+    const auto added = state.added_signals.find(id);
+    return added == state.added_signals.end() ? std::vector<OwnSignal>() : added->second;
+}
+
+/// Works the signals of the workspace out again for the runs that were read.
+void add_signals(LoadedWorkspace& loaded) {
+    for (const Workspace::Run& known : loaded.workspace.runs) {
+        if (known.signals.empty()) continue;
+        for (auto& trace : loaded.traces)
+            for (auto& run : trace.runs.runs) {
+                if (run->info().id != known.id) continue;
+                try {
+                    run = with_own_signals(run, known.signals);
+                } catch (const Error& e) { // the trace was changed
+                    loaded.faults.emplace_back(e.what());
+                }
+            }
+    }
+}
+
 RunKey key_of(const ShellState& state, const std::string& id) {
     const RunNode* const node = state.runs.tree().find_id(id);
     return node != nullptr ? node->key : 0;
@@ -115,7 +137,10 @@ void show_runs(ShellState& state, const LoadedWorkspace& loaded) {
         if (const RunKey key = key_of(state, run.id); key != 0) {
             state.runs.put_label(key, {run.name, run.colour});
             state.runs.tick(key, run.ticked);
+            if (!run.signals.empty()) state.added_signals[run.id] = run.signals;
         }
+    // A session that was left is no file of the person's.
+    if (!loaded.file.empty()) state.signals_in_workspace = state.added_signals;
     for (const auto& [id, notes] : loaded.workspace.notes) {
         const auto recording = state.runs.recording(key_of(state, id));
         if (!recording) continue;
@@ -192,7 +217,8 @@ Workspace present_workspace(ShellState& state, const RunFiles& besides) {
                                                : std::min(run->steps(), saved->second),
                                   .name = label.name,
                                   .colour = label.colour,
-                                  .ticked = state.runs.ticked(node.key)});
+                                  .ticked = state.runs.ticked(node.key),
+                                  .signals = added_to(state, id)});
     }
     if (const auto shown = state.runs.looked_at(); shown && state.runs.recording(*shown))
         workspace.shown = state.runs.recording(*shown)->info().id;
@@ -235,6 +261,7 @@ LoadedWorkspace load_workspace(const fs::path& file) {
     for (const Workspace::Trace& trace : loaded.workspace.traces)
         read_trace(loaded, trace.path, false);
     tell_changes(loaded);
+    add_signals(loaded);
     return loaded;
 }
 
@@ -254,6 +281,7 @@ LoadedWorkspace load_session(const SessionFolder& folder) {
     for (const fs::path& trace : kept)
         read_trace(loaded, trace, true);
     drop_shorter(loaded.traces);
+    add_signals(loaded);
     return loaded;
 }
 

@@ -161,6 +161,39 @@ size_t ShellState::unsaved_restored() const {
     return count;
 }
 
+size_t ShellState::unsaved_signals() const {
+    size_t count = 0;
+    for (const auto& [id, added] : added_signals) {
+        if (runs.tree().find_id(id) == nullptr) continue; // removed with its run
+        const auto kept = signals_in_workspace.find(id);
+        for (const OwnSignal& signal : added)
+            if (kept == signals_in_workspace.end() ||
+                std::ranges::find(kept->second, signal) == kept->second.end())
+                ++count;
+    }
+    return count;
+}
+
+void ShellState::add_signal(RunKey key, const std::shared_ptr<const Recording>& with,
+                            const OwnSignal& signal) {
+    const auto run = runs.recording(key);
+    if (run && run != with) { // it is the same where the run has this signal already
+        runs.put_recording(key, with);
+        added_signals[with->info().id].push_back(signal);
+    }
+    ctx.views.signals.choose(signal.name).shown = true;
+}
+
+void ShellState::note_saved(const Recording& run, int64_t steps, const fs::path& file) {
+    saved_steps[run.info().id] = steps;
+    files[run.notes()] = file;
+    const auto added = added_signals.find(run.info().id);
+    if (added == added_signals.end()) return;
+    std::erase_if(added->second,
+                  [&](const OwnSignal& signal) { return run.signal_id(signal.name).has_value(); });
+    if (added->second.empty()) added_signals.erase(added);
+}
+
 void ShellState::say(Toasts::Level level, std::string text, bool toast) {
     ctx.toasts.add(level, std::move(text), ImGui::GetTime(), toast);
 }

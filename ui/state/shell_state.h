@@ -2,6 +2,7 @@
 
 #include "engine/record/keep/session_folder.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/refresh/own_signal.h"
 #include "ui/context/context.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/staircases.h"
@@ -116,6 +117,10 @@ struct ShellState {
         saved_steps; ///< by run id: so many are in a file of the person's
     /// The trace that was opened or saved with a run, by the run's notes: of two recordings of one run each has its own.
     std::map<std::shared_ptr<const RunNotes>, std::filesystem::path> files;
+    /// By run id: signals that a person added to a recorded run, and that no file has yet.
+    std::map<std::string, std::vector<OwnSignal>, std::less<>> added_signals;
+    std::map<std::string, std::vector<OwnSignal>, std::less<>>
+        signals_in_workspace; ///< of the added ones: those that the workspace file has
     std::optional<std::filesystem::path> workspace_file; ///< that was opened or saved last
     RecentFiles recent;
     /// By id: runs of a session that was left, and the trace of the state folder that has them. They are in no file of the person's.
@@ -176,12 +181,20 @@ struct ShellState {
     /// True when the engine's run would be lost with the window: it has steps and is in no file. The program's own
     /// first run, untouched and without a note, does not count, because the next start makes it again bit for bit.
     [[nodiscard]] bool unsaved_run() const;
-    /// That, or restored runs that are in no file.
-    [[nodiscard]] bool unsaved() const { return unsaved_run() || unsaved_restored() > 0; }
+    /// That, restored runs that are in no file, or signals that were added to a run and are in no file.
+    [[nodiscard]] bool unsaved() const {
+        return unsaved_run() || unsaved_restored() > 0 || unsaved_signals() > 0;
+    }
     /// A file of the person's has the run with all of its steps.
     [[nodiscard]] bool in_own_file(const Recording& run) const;
     /// Runs of the window that were restored and are still in no file of the person's.
     [[nodiscard]] size_t unsaved_restored() const;
+    /// Signals that were added to runs which are still in the window, and are in no file.
+    [[nodiscard]] size_t unsaved_signals() const;
+    /// A recorded run has a signal from now on, and plots it. \param with  the run with it
+    void add_signal(RunKey key, const std::shared_ptr<const Recording>& with, const OwnSignal& signal);
+    /// A file of the person's has these steps of the run, with the signals that it has now.
+    void note_saved(const Recording& run, int64_t steps, const std::filesystem::path& file);
 
     void say(Toasts::Level level, std::string text, bool toast = true);
     /// All runs of a trace come into the list, under their names; the newest is shown, and its policy is taken over: thresholds and

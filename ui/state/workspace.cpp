@@ -62,6 +62,8 @@ public:
         }
     }
 
+    [[nodiscard]] std::string file() const { return m_file.string(); }
+
 private:
     const fs::path& m_file;
 };
@@ -109,6 +111,8 @@ void read_runs(const json& object, const Reader& reader, const fs::path& folder,
             if (*run.colour >= run_colours)
                 reader.refuse("colour", fmt::format("is not below {}", run_colours));
         }
+        if (const auto signals = element.find("signals"); signals != element.end())
+            run.signals = own_signals_from_json(*signals, "signals of a run in " + reader.file());
         workspace.runs.push_back(std::move(run));
     });
     if (const auto notes = object.find("notes"); notes != object.end())
@@ -131,6 +135,7 @@ std::string workspace_text(const Workspace& workspace, const fs::path& file) {
         json element = {{"id", run.id}, {"steps", run.steps}, {"ticked", run.ticked}};
         if (!run.name.empty()) element["name"] = run.name;
         if (run.colour) element["colour"] = *run.colour;
+        if (!run.signals.empty()) element["signals"] = own_signals_to_json(run.signals);
         object["runs"].push_back(std::move(element));
     }
     if (!workspace.shown.empty()) object["shown"] = workspace.shown;

@@ -2,6 +2,7 @@
 
 #include "engine/control/run_config.h"
 #include "engine/record/notes/run_notes.h"
+#include "engine/refresh/own_signal.h"
 #include "ui/scene/views/views.h"
 
 #include <cstdint>
@@ -30,6 +31,7 @@ struct Workspace {
         std::string name;  ///< by a person; empty: none
         std::optional<uint32_t> colour;
         bool ticked = false;
+        std::vector<OwnSignal> signals = {}; ///< that a person added to it, and its trace lacks
     };
     std::vector<Trace> traces;
     std::vector<Run> runs;

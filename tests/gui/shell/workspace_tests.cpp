@@ -4,6 +4,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/state/workspace.h"
 
@@ -169,6 +170,70 @@ void a_workspace_without_its_traces(Robot& r) {
     r.act("file.clear_recent");
 }
 
+/// A signal that was added to a recorded run is in no file: closing asks, and a workspace keeps it, as the trace does that is saved then.
+void an_added_signal_is_kept(Robot& r) {
+    const fs::path folder = empty_folder(r, "added-signal");
+    r.start(r.config(), 12);
+    remove_others(r);
+    const auto recorded = r.recording();
+    const std::string id = recorded->info().id;
+    r.act("file.save_trace");
+    save_as(r, "Save trace", folder / "run.rlt");
+    r.start(r.config(), 0);
+    remove_others(r);
+    r.window().shell().open_dropped(folder / "run.rlt");
+    GUI_CHECK(r.until([&] { return from_file(r, id) != nullptr; }));
+    r.frames(3);
+    GUI_CHECK(r.window().shell().may_close());
+    r.act("policy.own_signal");
+    r.frames(3);
+    r.te->ItemInputValue("//Signal of your own/##name", "doubled");
+    r.te->ItemInputValue("//Signal of your own/##expression", "2 * entropy_bits");
+    r.frames(3);
+    r.te->ItemClick("//Signal of your own/Add to the shown run");
+    GUI_CHECK(r.until([&] { return r.ctx().recording->signal_id("doubled").has_value(); }));
+    const auto asks = [&] {
+        const bool asked = !r.window().shell().may_close();
+        r.frames(3);
+        if (!asked) return false;
+        const bool said = r.dialog_open("Unsaved run") && r.shows("A signal that you added to recorded runs");
+        r.te->ItemClick("//Unsaved run/Cancel");
+        r.frames(2);
+        return said;
+    };
+    GUI_CHECK(asks());
+
+    r.act("file.save_workspace_as");
+    GUI_CHECK(!r.shows("no file beside it")); // the run itself is in one
+    save_as(r, "Save workspace", folder / "lab.rlw");
+    GUI_CHECK(r.window().shell().may_close());
+    remove_others(r);
+    GUI_CHECK(from_file(r, id) == nullptr);
+    r.window().shell().open_dropped(folder / "lab.rlw");
+    GUI_CHECK(r.until([&] { return from_file(r, id) != nullptr; }));
+    r.frames(3);
+    const auto back = from_file(r, id)->recording;
+    const auto doubled = back->signal_id("doubled");
+    GUI_CHECK(doubled && back->steps() == 12);
+    for (int64_t t = 1; t <= 12; ++t)
+        GUI_CHECK(back->signal(t, *doubled) == 2 * recorded->signal(t, *recorded->signal_id("entropy_bits")));
+    GUI_CHECK(r.window().shell().may_close());
+
+    r.act("file.save_trace");
+    save_as(r, "Save trace", folder / "with.rlt");
+    const auto saved = load_trace(folder / "with.rlt");
+    GUI_CHECK(saved.size() == 1 && saved[0]->info().id == id && saved[0]->signal_id("doubled"));
+    GUI_CHECK(!load_trace(folder / "run.rlt")[0]->signal_id("doubled"));
+    // The workspace names the file that has it, and need not work it out.
+    r.act("file.save_workspace");
+    GUI_CHECK(r.until([&] { return read_file(folder / "lab.rlw").find("with.rlt") != std::string::npos; }));
+    GUI_CHECK(read_file(folder / "lab.rlw").find("2 * entropy_bits") == std::string::npos);
+    r.act("file.close_trace");
+    r.ctx().views.signals = ui::first_signal_plots();
+    r.act("file.clear_recent");
+    r.frames(3);
+}
+
 /// As a program leaves it that was killed.
 fs::path leave_session(Robot& r, const std::shared_ptr<const Recording>& run) {
     const auto folder = SessionFolder::create(r.ctx().host.state_folder());
@@ -252,6 +317,8 @@ std::vector<Case> workspace_cases() {
          a_workspace_without_its_traces},
         {"export", "WS3 a session that was left is offered, restored, or discarded by a click",
          a_left_session_is_offered},
+        {"export", "WS4 a signal that was added to a recorded run is kept by a workspace and a trace",
+         an_added_signal_is_kept},
     };
 }
 

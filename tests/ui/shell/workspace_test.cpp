@@ -43,6 +43,7 @@ Workspace some(const fs::path& folder) {
                         {folder / "below" / "b.rlt", {"three"}},
                         {folder.parent_path() / "elsewhere" / "c.rlt", {}}};
     workspace.runs = {{"one", 120, "the first", 3, true}, {"two", 7, "", {}, false}};
+    workspace.runs[1].signals = {own_signal_from_text("rise = entropy_bits - mean(entropy_bits, 4)", "test")};
     workspace.shown = "two";
     workspace.step = 5;
     workspace.by_position = true;
@@ -100,6 +101,7 @@ TEST_CASE("a workspace is the same after its file, wherever both lie", "[ui][wor
     CHECK(read.runs[0].name == "the first");
     CHECK(read.runs[0].colour == 3u);
     CHECK(read.runs[0].steps == 120);
+    CHECK((read.runs[0].signals.empty() && read.runs[1].signals == workspace.runs[1].signals));
     CHECK((read.runs[0].ticked && !read.runs[1].ticked));
     CHECK((read.shown == "two" && read.step == 5 && read.by_position));
     CHECK((read.layout == "Tune" && read.arrangement == workspace.arrangement));
@@ -135,6 +137,10 @@ TEST_CASE("what is wrong with a workspace is one line with its place", "[ui][wor
     CHECK_THAT(refusal(changed(text, "/traces/0/path", ""), file), ContainsSubstring("without a path"));
     CHECK_THAT(refusal(changed(text, "/runs/0/colour", 99), file),
                ContainsSubstring("\"colour\" is not below"));
+    CHECK_THAT(refusal(changed(text, "/runs/1/signals/0/expression", "entropy_bits +"), file),
+               ContainsSubstring("signals of a run in " + file.string()));
+    CHECK_THAT(refusal(changed(text, "/runs/1/signals", 3), file),
+               ContainsSubstring("signals of a run in " + file.string()));
     CHECK_THAT(refusal(changed(text, "/views/signals", true), file),
                ContainsSubstring("\"views\" has another type"));
     CHECK_THAT(refusal(changed(text, "/notes/four/0/first_step", 0), file), ContainsSubstring("\"notes\""));

@@ -12,6 +12,16 @@ SavedRun saved_run(const RunSet& runs, const std::shared_ptr<const Recording>& r
             .label = node ? runs.label(node->key) : RunLabel{}};
 }
 
+namespace {
+
+/// Of two recordings of one run: more steps, or a signal that a person added.
+bool has_more(const Recording& run, const Recording& than) {
+    if (run.steps() != than.steps()) return run.steps() > than.steps();
+    return run.info().published_signals.size() > than.info().published_signals.size();
+}
+
+} // namespace
+
 std::vector<SavedRun> saved_runs(const RunSet& runs) {
     std::vector<SavedRun> saved;
     for (const RunTree::Row& row : runs.tree().rows()) {
@@ -32,7 +42,7 @@ std::vector<SavedRun> saved_runs(const RunSet& runs) {
             saved.push_back(std::move(run));
             continue;
         }
-        if (twin->recording->steps() < run.recording->steps()) twin->recording = run.recording;
+        if (has_more(*run.recording, *twin->recording)) twin->recording = run.recording;
         if (twin->label.name.empty()) twin->label = run.label;
     }
     return saved;
