@@ -347,8 +347,8 @@ std::unique_ptr<Dialog> make_save_runs_dialog(ShellState& state) {
     return std::make_unique<SaveTraceDialog>(state.ctx, false, true);
 }
 std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state) {
-    return std::make_unique<SaveTraceDialog>(
-        state.ctx, true, state.unsaved_restored() > 0 || state.unsaved_signals() > 0);
+    return std::make_unique<SaveTraceDialog>(state.ctx, true,
+                                             state.unsaved_restored() > 0 || state.unsaved_signals() > 0);
 }
 std::unique_ptr<Dialog> make_unsaved_dialog() {
     return std::make_unique<UnsavedDialog>();

@@ -180,9 +180,11 @@ private:
         const bool add = ImGui::Button("Add to the shown run", ImVec2(to_shown, 0));
         ImGui::EndDisabled();
         if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
-            ImGui::SetTooltip("%s", recorded
-                                        ? "Worked out from what was recorded, and plotted; saved with the run or the workspace"
-                                        : "The shown run is the live one: \"Run with it\" begins another");
+            ImGui::SetTooltip(
+                "%s",
+                recorded
+                    ? "Worked out from what was recorded, and plotted; saved with the run or the workspace"
+                    : "The shown run is the live one: \"Run with it\" begins another");
         if (add) {
             add_to_shown(state);
             return false;
@@ -212,10 +214,10 @@ private:
         state.start_job("Working out " + m_draft.name,
                         [key, run = state.runs.recording(key), signal = *m_signal,
                          &state](const std::atomic<bool>&) -> std::function<void()> {
-                            return [key, signal, &state,
-                                    with = with_own_signals(run, std::span(&signal, 1))] {
-                                state.add_signal(key, with, signal);
-                            };
+                            return
+                                [key, signal, &state, with = with_own_signals(run, std::span(&signal, 1))] {
+                                    state.add_signal(key, with, signal);
+                                };
                         });
     }
 

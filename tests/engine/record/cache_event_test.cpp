@@ -1,7 +1,7 @@
 #include "engine/base/check.h"
 #include "engine/record/recording/cache_state.h"
 #include "tests/engine/record/random_recording.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -2,7 +2,7 @@
 #include "engine/record/export/divergence.h"
 #include "engine/record/export/export.h"
 #include "tests/engine/record/random_recording.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_approx.hpp>

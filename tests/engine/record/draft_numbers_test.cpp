@@ -1,6 +1,7 @@
 #include "engine/record/export/draft_numbers.h"
 #include "engine/record/export/export.h"
 #include "tests/engine/record/random_recording.h"
+#include "tests/support/made_run.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -40,9 +41,7 @@ TEST_CASE("a run without drafts has no numbers of drafts", "[record]") {
 }
 
 TEST_CASE("drafts are counted by place, and their lengths and costs come out", "[record]") {
-    RunInfo info;
-    info.prompt_ids = {1, 2, 3};
-    info.first_token = 7;
+    RunInfo info = made_info(3);
     info.ttft_ms = 5;
     const auto recording = std::make_shared<Recording>(info, std::make_shared<ByteTokens>());
     // Drafts of 4: all stay, two stay, none stays; steps of 2 ms each, known every 6 ms.
@@ -50,10 +49,7 @@ TEST_CASE("drafts are counted by place, and their lengths and costs come out", "
         if (t == 4) recording->add_draft(draft(t, 4, 4));
         if (t == 7) recording->add_draft(draft(t, 4, 2));
         if (t == 8) recording->add_draft(draft(t, 4, 0));
-        StepRecord record;
-        record.step = t;
-        record.position = 2 + t;
-        record.token_id = record.next_token_id = 7;
+        StepRecord record = next_record(*recording);
         record.part_ms[static_cast<size_t>(Part::model)] = 2;
         record.part_ms[static_cast<size_t>(Part::teacher_pass)] = 99; // no part of a student's step
         record.arrival_ms = 5 + 6.0 * static_cast<double>(t);

@@ -4,7 +4,7 @@
 #include "engine/record/export/metrics.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/engine/record/random_recording.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_approx.hpp>

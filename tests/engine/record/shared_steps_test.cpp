@@ -1,7 +1,7 @@
 // When the rows of a parent may stand for a branch's.
 #include "engine/record/trace/write/shared_steps.h"
 #include "tests/engine/record/random_recording.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,6 +1,6 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "ui/panels/panel.h"
 #include "ui/shell/shell.h"
 #include "ui/state/shell_state.h"
@@ -58,20 +58,12 @@ void empty_panels_offer_a_run(Robot& r) {
 }
 
 std::shared_ptr<Recording> recording_of_one_step(const std::string& note) {
-    RunInfo info;
-    info.id = "00000000000000ff";
-    info.prompt_ids = {1, 2, 3};
-    info.first_token = 4;
+    RunInfo info = test::made_info(3, "00000000000000ff");
     info.layers = info.heads = 1;
     info.note = note;
     info.config.teacher_dir = "models/a-teacher-of-that-name";
     info.config.student_dir = "models/a-student-of-that-name";
-    class Letters final : public TokenTable {
-    public:
-        [[nodiscard]] std::string_view token_bytes(int32_t) const override { return " a"; }
-        [[nodiscard]] bool is_special(int32_t) const override { return false; }
-    };
-    const auto made = std::make_shared<Recording>(info, std::make_shared<Letters>());
+    const auto made = test::made_run(info);
     made->append(test::next_record(*made, 5));
     return made;
 }

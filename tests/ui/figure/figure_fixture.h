@@ -2,7 +2,7 @@
 
 // What the suites of figures share: a run that is made up, the file of a request, and what stands in it.
 #include "engine/signals/registry.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/ui/figure/svg_points.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/figure/figure_file.h"
@@ -32,20 +32,17 @@ inline const ui::FigureFonts& fonts() {
 /// Entropy at step t is value(t); a refresh by entropy at each of the given steps.
 inline std::shared_ptr<Recording> run_of(int64_t steps, const std::function<float(int64_t)>& value,
                                          const std::vector<int64_t>& refreshes = {}) {
-    RunInfo info;
-    info.id = "00000000000000aa";
+    RunInfo info = made_info(4);
     info.config.seed = 7;
     info.config.teacher_dir = "/models/large";
     info.config.student_dir = "/models/small";
     info.config.policy = preset_policy("entropy");
     info.config.prompt = "Why <is> the \"sky\" & blue?";
-    info.prompt_ids.assign(4, 1);
-    info.first_token = 2;
     info.layers = 2;
     info.heads = 3;
     info.vocab_size = 26;
     info.started_at = "2026-01-02T03:04:05Z";
-    const auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    const auto recording = made_run(info);
     const size_t entropy = signal_id("entropy_bits").value();
     for (int64_t t = 1; t <= steps; ++t) {
         if (std::ranges::find(refreshes, t) != refreshes.end()) {

@@ -2,7 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/control/command.h"
 #include "engine/signals/layer_values.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/refused.h"
 #include "tests/ui/figure/figure_fixture.h"
 #include "ui/base/png_text.h"

@@ -1,7 +1,7 @@
 // Figures of a text: what stands in the files against what the panel colours.
 #include "engine/text/utf8.h"
 #include "tests/engine/landscape/random_landscape.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/refused.h"
 #include "tests/support/seed.h"
 #include "tests/ui/figure/drawn_figure.h"

@@ -5,7 +5,7 @@
 #include "engine/record/recording/step_record.h"
 #include "engine/signals/registry.h"
 #include "tests/engine/landscape/random_landscape.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/landscape/cell_pyramid.h"
@@ -49,7 +49,7 @@ std::shared_ptr<Recording> recorded(const std::vector<int32_t>& prompt, const st
     info.prompt_ids = prompt;
     info.first_token = ids[0];
     info.config.policy.name = "a policy";
-    auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    auto recording = made_run(info);
     for (size_t t = 0; t < ids.size(); ++t) {
         StepRecord record = next_record(*recording, t + 1 < ids.size() ? ids[t + 1] : -1);
         if (t < logprob.size()) record.signals[require_signal("logprob", "a test")] = logprob[t];
@@ -359,7 +359,7 @@ TEST_CASE("a landscape is shown with the runs of its text and pair, and with no 
     RunInfo pair = again->info();
     pair.id = "00000000000000ee";
     pair.config.student_dir = "another student";
-    const auto paired = std::make_shared<Recording>(pair, std::make_shared<LetterTokens>());
+    const auto paired = made_run(pair);
     CHECK(known.of(paired, 0) == nullptr);
     CHECK_THAT(known.why_none(), ContainsSubstring("another pair"));
 }

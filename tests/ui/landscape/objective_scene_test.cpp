@@ -4,7 +4,7 @@
 #include "engine/record/recording/step_record.h"
 #include "engine/signals/registry.h"
 #include "tests/engine/landscape/random_landscape.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/landscape/cell_values.h"
@@ -179,7 +179,7 @@ TEST_CASE("a run that reads a student's text again is judged as the run that wro
         info.prompt_ids = land->info().prompt_ids;
         info.first_token = land->info().tokens[0];
         if (given) info.config.given_ids = land->info().tokens;
-        auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+        auto recording = made_run(info);
         for (size_t t = 1; t <= 4; ++t)
             recording->append(next_record(*recording, land->info().tokens[t]));
         return recording;
@@ -206,7 +206,7 @@ TEST_CASE("a finished run is measured under every objective that its records tel
         info.id = "00000000000000aa";
         info.prompt_ids = land->info().prompt_ids;
         info.first_token = land->info().tokens[0];
-        auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+        auto recording = made_run(info);
         for (size_t t = 0; t < 6; ++t) {
             StepRecord step = next_record(*recording, t < 5 ? land->info().tokens[t + 1] : -1);
             step.signals[require_signal("logprob", "a test")] = logprob[t];

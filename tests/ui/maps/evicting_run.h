@@ -23,18 +23,15 @@ inline CacheEvent cache_event(int64_t step, CacheChange change, int32_t layer, i
 /// Two layers with two KV heads, a prompt of 4 and three steps. Layer 0 evicts position 0 after the prompt, KV head 1 of layer 1 at
 /// step 2; position 1 is merged away everywhere at step 1; layer 1 does not read position 2 at step 2, and reads it again at 3.
 inline std::shared_ptr<Recording> evicting_run() {
-    RunInfo info;
-    info.id = "00000000000000ab";
+    RunInfo info = made_info(4, "00000000000000ab");
     info.config.mode = Mode::student;
     info.config.student_cache = cache_policy_defaults("h2o", "a test");
-    info.prompt_ids.assign(4, 1);
-    info.first_token = 2;
     info.layers = 2;
     info.heads = 4;
     info.kv_heads = 2;
     info.head_dim = 8;
     info.dtype = "f32";
-    auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    auto recording = made_run(info);
     const auto add = [&](CacheEvent e) { recording->add_cache_event(std::move(e)); };
     CacheEvent prompt = cache_event(0, CacheChange::appended, -1, -1, {{0, 4}});
     prompt.bytes = {4 * 128};

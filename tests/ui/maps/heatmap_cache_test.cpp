@@ -193,7 +193,7 @@ TEST_CASE("where geometries differ, refreshed columns are the student's own", "[
     info.config.mode = Mode::overfill;
     info.rebuild = true;
     info.prompt_ids = {1, 2};
-    const auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    const auto recording = made_run(info);
     append_step(*recording);
     RefreshEvent event;
     event.step = event.fired_step = 1;

@@ -5,7 +5,7 @@
 #include "engine/record/export/export.h"
 #include "engine/record/notes/run_notes.h"
 #include "tests/engine/record/random_recording.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "ui/report/report.h"
 #include "ui/scene/text/step_marks.h"
 #include "ui/scene/text/token_label.h"
@@ -149,9 +149,7 @@ TEST_CASE("a report has every value of every step as it was recorded", "[report]
 }
 
 TEST_CASE("pieces of a text are its bytes, character by character, and what is no text says so", "[report]") {
-    RunInfo info;
-    info.id = "00000000000000aa";
-    info.prompt_ids = {1};
+    RunInfo info = made_info(1);
     const ByteTokens tokens;
     // The ids of two bytes that are one character, of a letter, of a newline, and of a special token.
     const auto id_of = [&](std::string_view bytes) {
@@ -174,23 +172,14 @@ TEST_CASE("pieces of a text are its bytes, character by character, and what is n
 TEST_CASE("nothing that stands in a trace is read as markup or script", "[report]") {
     const std::string evil =
         "</script><img src=x onerror=document.title='hacked'><!-- <script>{{nonce}}</noscript>\"'&amp;";
-    RunInfo info;
-    info.id = "00000000000000aa";
+    RunInfo info = made_info(1);
     info.config.prompt = info.rendered_prompt = evil;
     info.config.teacher_dir = "/models/" + evil;
     info.config.policy.name = evil;
     info.note = info.device = evil;
     info.versions = {{evil, evil}};
-    info.prompt_ids = {1};
-    info.first_token = 1;
-    class EvilTokens final : public TokenTable {
-    public:
-        [[nodiscard]] std::string_view token_bytes(int32_t) const override {
-            return "</script><script>document.title='hacked'</script>{{data}}";
-        }
-        [[nodiscard]] bool is_special(int32_t) const override { return false; }
-    };
-    const auto recording = std::make_shared<Recording>(info, std::make_shared<EvilTokens>());
+    const auto recording = made_run(info, std::make_shared<MadeTokens>(std::vector<std::string>{
+                                              "</script><script>document.title='hacked'</script>{{data}}"}));
     StepRecord record = next_record(*recording, 2);
     record.top_k = 1;
     record.top_ids[0] = 3;
@@ -301,10 +290,7 @@ TEST_CASE("a run without a step has a page, and the same run the same bytes", "[
 }
 
 TEST_CASE("a long run is whole in its page, and the page bounded", "[report]") {
-    RunInfo info;
-    info.id = "00000000000000aa";
-    info.prompt_ids = {1};
-    info.first_token = 2;
+    RunInfo info = made_info(1);
     info.vocab_size = vocab;
     const auto recording = std::make_shared<Recording>(info, std::make_shared<ByteTokens>());
     constexpr int64_t steps = 10'000;

@@ -1,6 +1,6 @@
 // What the window works out about a run that stands: words in its text, what its triggers did, lines that moved since.
 #include "engine/signals/registry.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/context/path_memory.h"
@@ -197,7 +197,7 @@ TEST_CASE("a threshold has moved since the run when the last step ran with anoth
     RunInfo info = recording->info();
     info.config.policy = preset_policy("entropy");
     const double threshold = info.config.policy.triggers.at(0).threshold;
-    auto gated = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    auto gated = made_run(info);
     for (int i = 0; i < 5; ++i)
         append_step(*gated);
     LiveChanges changes;

@@ -160,7 +160,7 @@ TEST_CASE("the threshold of a cache policy is a line on its signal, with a histo
     auto recording = empty_recording(Mode::student, 4);
     RunInfo info = recording->info();
     info.config.student_cache = policy("refreshkv", {{"similarity", 0.7}});
-    recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    recording = made_run(info);
     for (int i = 0; i < 6; ++i)
         append_step(*recording);
     recording->add_command(

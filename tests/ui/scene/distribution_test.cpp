@@ -1,5 +1,5 @@
 #include "engine/signals/registry.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 #include "ui/scene/series/distribution.h"
 #include "ui/scene/series/distribution_view.h"
@@ -21,19 +21,12 @@ namespace {
 
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 
-class NoWords final : public TokenTable {
-public:
-    [[nodiscard]] std::string_view token_bytes(int32_t) const override { return "a"; }
-    [[nodiscard]] bool is_special(int32_t) const override { return false; }
-};
-
 /// A recording whose entropies are these; every step took 2 ms of model time.
 std::shared_ptr<Recording> recording_of(const std::vector<float>& values,
                                         const std::vector<float>& variances = {}) {
-    RunInfo info;
-    info.prompt_ids = {1};
+    RunInfo info = test::made_info(1);
     info.vocab_size = 4096;
-    auto recording = std::make_shared<Recording>(info, std::make_shared<NoWords>());
+    auto recording = test::made_run(info);
     for (size_t i = 0; i < values.size(); ++i) {
         StepRecord record = test::next_record(*recording);
         record.signals[*signal_id("entropy_bits")] = values[i];

@@ -1,6 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/signals/layer_values.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/maps/layer_strip.h"
@@ -25,17 +25,8 @@ namespace {
 
 constexpr int64_t layers = 3;
 
-class NoWords final : public TokenTable {
-public:
-    [[nodiscard]] std::string_view token_bytes(int32_t) const override { return {}; }
-    [[nodiscard]] bool is_special(int32_t) const override { return false; }
-};
-
 std::shared_ptr<Recording> new_recording() {
-    RunInfo info;
-    info.id = "0123456789abcdef";
-    info.prompt_ids = {1, 1, 1};
-    info.first_token = 1;
+    RunInfo info = test::made_info(3);
     info.vocab_size = 6;
     info.layers = layers;
     PublishedSignal kept;
@@ -44,7 +35,7 @@ std::shared_ptr<Recording> new_recording() {
     kept.description = "Positions that the policy keeps.";
     kept.layered = true;
     info.published_signals = {kept};
-    return std::make_shared<Recording>(info, std::make_shared<NoWords>());
+    return test::made_run(info);
 }
 
 size_t entropy_id() {

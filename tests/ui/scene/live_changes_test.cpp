@@ -19,7 +19,7 @@ std::shared_ptr<Recording> entropy_run(int64_t steps) {
     RunInfo info = empty_recording(Mode::overfill, 4)->info();
     info.config.policy = preset_policy("entropy");
     info.config.policy.triggers.at(0).threshold = 6;
-    const auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    const auto recording = made_run(info);
     for (int64_t t = 1; t <= steps; ++t)
         append_step(*recording);
     return recording;

@@ -1,7 +1,7 @@
 // Many refreshes: the rug, their reasons, the table of events, and where tooltips stand.
 #include "engine/control/command.h"
 #include "engine/refresh/policy.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/text/event_choice.h"
@@ -138,7 +138,7 @@ std::shared_ptr<Recording> held_back_run(int64_t steps) {
     info.config.policy.triggers.at(0).every = 1;
     info.config.policy.triggers.at(0).cooldown = 0;
     info.config.policy.budget = {0, 100};
-    auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    auto recording = made_run(info);
     for (const Command& command : {Command(command::SetParameter{"entropy.threshold", "8"}),
                                    Command(command::RequestAttention{}), Command(command::RefreshNow{})})
         recording->add_command({11, to_json(command).dump()});

@@ -1,7 +1,7 @@
 // A signal of a person's own as the window writes it: into the policy, and what it would have been on a run.
 #include "engine/base/error.h"
 #include "engine/signals/registry.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/refused.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/policy/own_signal_draft.h"

@@ -1,4 +1,5 @@
 #include "engine/record/recording/older_cache_events.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 #include "ui/base/latest_answer.h"
 #include "ui/scene/policy/thresholds.h"
@@ -23,35 +24,15 @@ using namespace refreshlab::ui;
 
 namespace {
 
-class Words final : public TokenTable {
-public:
-    [[nodiscard]] std::string_view token_bytes(int32_t id) const override {
-        static const std::vector<std::string> words = {"<|end|>", " fox", "ing", "\n", "\xE2", "  "};
-        return id >= 0 && static_cast<size_t>(id) < words.size()
-                   ? std::string_view(words[static_cast<size_t>(id)])
-                   : std::string_view();
-    }
-    [[nodiscard]] bool is_special(int32_t id) const override { return id == 0; }
-};
-
-std::shared_ptr<Recording> new_recording(int64_t prompt_length = 5) {
-    RunInfo info;
-    info.id = "0123456789abcdef";
-    info.prompt_ids.assign(static_cast<size_t>(prompt_length), 1);
-    info.first_token = 2;
-    info.vocab_size = 6;
-    return std::make_shared<Recording>(info, std::make_shared<Words>());
+std::shared_ptr<const TokenTable> words() {
+    return std::make_shared<test::MadeTokens>(
+        std::vector<std::string>{"<|end|>", " fox", "ing", "\n", "\xE2", "  "}, 0);
 }
 
-StepRecord record_of(int64_t t) {
-    StepRecord r;
-    r.step = t;
-    r.position = 4 + t;
-    r.token_id = t == 1 ? 2 : 1;
-    r.next_token_id = 1;
-    r.signals.fill(absent());
-    r.part_ms.fill(0);
-    return r;
+std::shared_ptr<Recording> new_recording(int64_t prompt_length = 5) {
+    RunInfo info = test::made_info(prompt_length);
+    info.vocab_size = 6;
+    return test::made_run(info, words());
 }
 
 /// An engine that keeps what is sent and applies nothing.
@@ -87,7 +68,7 @@ TEST_CASE(
     SeriesSet set;
     int64_t filled = 0;
     for (int64_t t = 1; t <= 700; ++t) {
-        StepRecord r = record_of(t);
+        StepRecord r = test::next_record(*recording);
         r.signals[entropy] = static_cast<float>(random() % 1000) / 100;
         if (t % 3 == 0) {
             r.signals[mean] = static_cast<float>(random() % 100) / 100;
@@ -140,7 +121,7 @@ TEST_CASE("another recording starts the series anew", "[plot]") {
     const size_t entropy = *signal_id("entropy_bits");
     const auto first = new_recording(), second = new_recording();
     for (int64_t t = 1; t <= 10; ++t) {
-        StepRecord r = record_of(t);
+        StepRecord r = test::next_record(*first);
         r.signals[entropy] = 1;
         first->append(r);
         r.signals[entropy] = 2;
@@ -238,7 +219,7 @@ TEST_CASE("a preview counts the fires of the asked threshold, and of a long run 
     for (const int64_t steps : {int64_t{200}, int64_t{9000}}) {
         const auto recording = new_recording();
         for (int64_t t = 1; t <= steps; ++t) {
-            StepRecord r = record_of(t);
+            StepRecord r = test::next_record(*recording);
             r.signals[entropy] = t % 50 == 0 ? 7.0F : 1.0F;
             r.part_ms[0] = 2;
             recording->append(r);
@@ -334,7 +315,7 @@ TEST_CASE("token labels show spaces, newlines, bytes and special tokens, and nev
 TEST_CASE("step t read y_t and chose y_{t+1}; the prefill chose y_1; there is nothing outside", "[plot]") {
     const auto recording = new_recording();
     for (int64_t t = 1; t <= 3; ++t) {
-        StepRecord r = record_of(t);
+        StepRecord r = test::next_record(*recording);
         r.token_id = static_cast<int32_t>(t);
         r.next_token_id = t == 3 ? -1 : static_cast<int32_t>(t + 1);
         recording->append(r);
@@ -352,7 +333,7 @@ TEST_CASE("origins of tokens follow the splices: refreshed, skipped by a window,
           "[plot][TX4]") {
     const auto recording = new_recording(5);
     for (int64_t t = 1; t <= 30; ++t)
-        recording->append(record_of(t));
+        recording->append(test::next_record(*recording));
     RefreshEvent all;
     all.step = all.fired_step = 10;
     all.delta = 10;

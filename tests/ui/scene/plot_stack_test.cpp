@@ -1,5 +1,5 @@
 #include "engine/signals/registry.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/axes/plot_stack.h"
 #include "ui/scene/series/series_set.h"

@@ -1,7 +1,7 @@
 // The runs of a window: what becomes of the engine's recordings, which are looked at and compared, and their numbers.
 #include "engine/control/command.h"
 #include "engine/policies/cache_policy_config.h"
-#include "tests/support/next_record.h"
+#include "tests/support/made_run.h"
 #include "tests/support/seed.h"
 #include "ui/scene/runs/note_rows.h"
 #include "ui/scene/runs/run_difference.h"
@@ -27,20 +27,11 @@ using namespace refreshlab::ui;
 
 namespace {
 
-class Words final : public TokenTable {
-public:
-    [[nodiscard]] std::string_view token_bytes(int32_t) const override { return " word"; }
-    [[nodiscard]] bool is_special(int32_t) const override { return false; }
-};
-
 std::shared_ptr<Recording> new_run(const std::string& id, int64_t prompt_length = 5) {
-    RunInfo info;
-    info.id = id;
-    info.prompt_ids.assign(static_cast<size_t>(prompt_length), 1);
-    info.first_token = 2;
+    RunInfo info = test::made_info(prompt_length, id);
     info.vocab_size = 60;
     info.config.policy = preset_policy("entropy");
-    return std::make_shared<Recording>(info, std::make_shared<Words>());
+    return test::made_run(info);
 }
 
 void add_step(Recording& run, int32_t next = 1, float entropy = absent()) {
@@ -410,7 +401,7 @@ TEST_CASE("what was expected of a run stays beside what came of it", "[runs]") {
     RunInfo info = first->info();
     info.id = "verified";
     info.config = config;
-    const auto verified = std::make_shared<Recording>(info, std::make_shared<Words>());
+    const auto verified = test::made_run(info);
     set.update(verified);
     const RunSet::Run* run = set.find(*set.live());
     REQUIRE(run->estimate);
@@ -427,12 +418,12 @@ TEST_CASE("what was expected of a run stays beside what came of it", "[runs]") {
     CHECK(outcome_text(*run->estimate, run->metrics.numbers()) ==
           "Estimated on 30 steps of Run 1: 3 refreshes\nIt has in 8 steps: 0 refreshes, +20 % time");
     // It is taken once.
-    const auto again = std::make_shared<Recording>(info, std::make_shared<Words>());
+    const auto again = test::made_run(info);
     set.update(run_of("between", 1));
     set.update(again);
     CHECK(set.find(*set.live())->estimate); // the same run by its id
     info.id = "second";
-    set.update(std::make_shared<Recording>(info, std::make_shared<Words>()));
+    set.update(test::made_run(info));
     CHECK_FALSE(set.find(*set.live())->estimate);
 }
 
