@@ -105,11 +105,11 @@ std::vector<OwnSignal> added_to(const ShellState& state, const std::string& id) 
 void add_signals(LoadedWorkspace& loaded) {
     for (const Workspace::Run& known : loaded.workspace.runs) {
         if (known.signals.empty()) continue;
-        for (auto& trace : loaded.traces)
-            for (auto& run : trace.runs.runs) {
+        for (const auto& trace : loaded.traces)
+            for (const auto& run : trace.runs.runs) {
                 if (run->info().id != known.id) continue;
                 try {
-                    run = with_own_signals(run, known.signals);
+                    loaded.with_signals[known.id] = with_own_signals(run, known.signals);
                 } catch (const Error& e) { // the trace was changed
                     loaded.faults.emplace_back(e.what());
                 }
@@ -137,7 +137,10 @@ void show_runs(ShellState& state, const LoadedWorkspace& loaded) {
         if (const RunKey key = key_of(state, run.id); key != 0) {
             state.runs.put_label(key, {run.name, run.colour});
             state.runs.tick(key, run.ticked);
-            if (!run.signals.empty()) state.added_signals[run.id] = run.signals;
+            const auto with = loaded.with_signals.find(run.id);
+            if (with == loaded.with_signals.end()) continue;
+            state.runs.put_recording(key, with->second);
+            state.added_signals[run.id] = run.signals;
         }
     // A session that was left is no file of the person's.
     if (!loaded.file.empty()) state.signals_in_workspace = state.added_signals;

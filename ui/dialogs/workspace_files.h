@@ -43,6 +43,8 @@ struct LoadedWorkspace {
     std::filesystem::path file;
     Workspace workspace;
     std::vector<Trace> traces;
+    /// By id: runs of the traces with the signals that were added to them.
+    std::map<std::string, std::shared_ptr<const Recording>, std::less<>> with_signals = {};
     std::vector<std::string> faults; ///< a line for each trace that is missing, damaged or changed
 };
 /// Throws Error where the file itself cannot be read; then nothing has changed. Any thread.

@@ -184,7 +184,7 @@ void ShellState::add_signal(RunKey key, const std::shared_ptr<const Recording>& 
     ctx.views.signals.choose(signal.name).shown = true;
 }
 
-void ShellState::note_saved(const Recording& run, int64_t steps, const fs::path& file) {
+void ShellState::note_saved(const Recording& run, int64_t steps, const std::filesystem::path& file) {
     saved_steps[run.info().id] = steps;
     files[run.notes()] = file;
     const auto added = added_signals.find(run.info().id);

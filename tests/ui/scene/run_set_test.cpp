@@ -216,7 +216,7 @@ TEST_CASE("what changed is said in words", "[runs]") {
     info.id = "other";
     info.config.seed = 7;
     info.config.policy = preset_policy("none");
-    const Recording other(info, std::make_shared<Words>());
+    const Recording other(info, test::letters());
     const std::string words = what_changed(other, base.get());
     CHECK(words.find("7") != std::string::npos);
     CHECK(words.find("policy " + info.config.policy.name) != std::string::npos);
@@ -225,7 +225,7 @@ TEST_CASE("what changed is said in words", "[runs]") {
     RunInfo held = base->info();
     held.id = "held";
     held.config.student_cache = cache_policy_defaults("h2o", "a test");
-    const Recording evicting(held, std::make_shared<Words>());
+    const Recording evicting(held, test::letters());
     CHECK(what_changed(evicting, base.get()).find("H2O") != std::string::npos);
     CHECK_FALSE(what_changed(*base, &evicting).empty());
 }
