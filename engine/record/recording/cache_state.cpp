@@ -83,6 +83,10 @@ std::vector<uint32_t> CacheState::planes_of(const CacheEntry& entry) {
         std::iota(planes.begin(), planes.end(), 0U);
         return planes;
     }
+    if (entry.layer >= 0 && entry.kv_head >= 0) { // the usual one of an eviction
+        const uint32_t plane = m_plane_of[static_cast<size_t>(entry.layer * m_kv_heads + entry.kv_head)];
+        if (m_uses[plane] == 1) return {plane};
+    }
     const int64_t first_layer = std::max(entry.layer, 0), first_head = std::max(entry.kv_head, 0);
     const int64_t last_layer = entry.layer < 0 ? m_layers : first_layer + 1;
     const int64_t last_head = entry.kv_head < 0 ? m_kv_heads : first_head + 1;
@@ -135,11 +139,13 @@ void CacheState::apply(const CacheEntry& entry, int64_t first, int64_t end) {
                 for (int64_t p = from; p < std::min<int64_t>(to, std::ssize(plane.state)); ++p) {
                     const auto at = static_cast<size_t>(p);
                     const EntryState before = plane.state[at];
+                    const uint8_t form = plane.encoded[at];
                     const auto step = static_cast<int32_t>(entry.step + i);
                     count(plane, at, -1, m_uses[index]);
                     change_position(plane, at, entry, step);
                     count(plane, at, 1, m_uses[index]);
-                    if (plane.state[at] != before) plane.since[at] = m_sums[at].changed = step;
+                    if (plane.state[at] != before) plane.since[at] = m_sums[at].other_state = step;
+                    if (plane.state[at] != before || plane.encoded[at] != form) m_sums[at].changed = step;
                 }
             }
         }
@@ -221,7 +227,8 @@ void CacheState::fit_length() {
 std::vector<Origin> CacheState::origins() const {
     std::vector<Origin> origins = m_planes[0].origin;
     for (size_t index = 1; index < m_planes.size(); ++index) {
-        if (m_uses[index] == 0) continue;
+        // Of most planes all are the same: comparing whole runs of bytes is an order faster than one by one.
+        if (m_uses[index] == 0 || m_planes[index].origin == m_planes[0].origin) continue;
         for (size_t p = 0; p < origins.size(); ++p)
             if (m_planes[index].origin[p] != origins[p]) origins[p] = Origin::teacher_partly;
     }

@@ -62,7 +62,11 @@ public:
     /// \param position  below length()
     [[nodiscard]] std::optional<int32_t> gone_since(int64_t position) const {
         const PositionSum& sum = m_sums[static_cast<size_t>(position)];
-        return sum.gone == m_layers * m_kv_heads ? std::optional(sum.changed) : std::nullopt;
+        return sum.gone == m_layers * m_kv_heads ? std::optional(sum.other_state) : std::nullopt;
+    }
+    /// Step at which a layer and KV head last had another state or form of the position. Cost O(1). \param position  below length()
+    [[nodiscard]] int32_t changed_at(int64_t position) const {
+        return m_sums[static_cast<size_t>(position)].changed;
     }
     /// Bytes held by each layer, [layers]; -1 where no event told them.
     [[nodiscard]] const std::vector<int64_t>& bytes() const { return m_bytes; }
@@ -84,8 +88,9 @@ private:
     std::vector<int64_t> m_bytes, m_bytes_step;
     /// One position over all layers and KV heads.
     struct PositionSum {
-        int64_t gone = 0;    ///< in how many of them it is evicted or merged
-        int32_t changed = 0; ///< step at which its state became another in one of them
+        int64_t gone = 0;        ///< in how many of them it is evicted or merged
+        int32_t other_state = 0; ///< step at which its state became another in one of them
+        int32_t changed = 0;     ///< that, or at which its form did
     };
     std::vector<PositionSum> m_sums; ///< [length]
 };

@@ -60,7 +60,7 @@ TEST_CASE("entries of a figure are the panel's cells, with what each row holds",
             const CacheState cache = cache_state(*run, step, false);
             const auto images = canvas.images_of("entries");
             REQUIRE(images.size() == 1); // a cache policy was at work: entries are what it shows by itself
-            CHECK(images[0].rgba == colour_cells(cache, rows, 1, cell_palette(theme)));
+            CHECK(images[0].rgba == EntryColours().update(cache, {rows, 1, cell_palette(theme)}));
             CHECK(images[0].width == 4 + step);
             CHECK(images[0].height == 2);
             CHECK(canvas.images_of("drift").empty());

@@ -1,9 +1,13 @@
+#include "tests/engine/record/random_recording.h"
+#include "tests/support/seed.h"
 #include "tests/ui/maps/evicting_run.h"
 #include "ui/scene/attention/read_history.h"
 #include "ui/scene/maps/cache_cells.h"
 #include "ui/scene/text/gone_tokens.h"
 
 #include <catch2/catch_test_macros.hpp>
+
+#include <random>
 
 namespace cache_cells_test {
 
@@ -15,17 +19,18 @@ TEST_CASE("cells say what became of an entry, row by row and head by head", "[ui
     const auto recording = evicting_run();
     const CacheState two = cache_state(*recording, 2, false);
     const CellPalette palette{0xFF000010U, 0xFF000020U, 0xFF000030U, 0xFF000040U, 0xFF000050U, 0U};
-    const auto rgba = colour_cells(two, {}, 1, palette);
+    const auto rgba = EntryColours().update(two, {{}, 1, palette});
     REQUIRE(rgba.size() == 2 * 6);
     CHECK(rgba[0] == 0xFF000050U);     // layer 0 has let go of position 0 in both heads
     CHECK(rgba[1] == 0xFF000040U);     // merged
     CHECK(rgba[6] == 0xFF000030U);     // one head reads it, one has evicted it: the colour between
     CHECK(rgba[6 + 2] == 0xFF000020U); // held, and not read
-    const auto heads = colour_cells(two, {1}, 1, palette);
+    const auto heads = EntryColours().update(two, {{1}, 1, palette});
     CHECK(heads[0] == 0xFF000010U);
     CHECK(heads[6] == 0xFF000050U);
     // Three positions in one: their mean.
-    CHECK(colour_cells(two, {0}, 3, palette)[0] == (0xFF000000U | ((0x50U + 0x40U + 0x10U + 1) / 3)));
+    CHECK(EntryColours().update(two, {{0}, 3, palette})[0] ==
+          (0xFF000000U | ((0x50U + 0x40U + 0x10U + 1) / 3)));
     const auto counts = count_rows(two, {});
     CHECK(counts[0].held == 4);
     CHECK(counts[1].held == 4.5);
@@ -37,6 +42,34 @@ TEST_CASE("cells say what became of an entry, row by row and head by head", "[ui
     CHECK(cell_text(two, {1}, 1, 0, {"H2O"}) == "\nLayer 1, KV head 1: evicted by H2O at step 2");
     CHECK(cell_text(two, {}, 1, 2, {"H2O"}) == "\nLayer 1: held, not read since step 2");
     CHECK(cell_text(two, {}, 1, 0, {"H2O"}).find("KV head 0: attended") != std::string::npos);
+}
+
+TEST_CASE("the colours of a cache that goes on are those of the cache seen at once", "[ui][cache]") {
+    std::mt19937_64 random(seed(0xCE11));
+    CellPalette palette;
+    for (uint32_t& colour : palette)
+        colour = static_cast<uint32_t>(random());
+    for (int round = 0; round < 6; ++round) {
+        Grower grower(random());
+        const auto recording = grower.start();
+        const bool teacher = recording->info().config.mode == Mode::teacher;
+        CacheState cache(*recording, teacher);
+        EntryColours all, layer, wide;
+        for (int64_t steps = 0; steps < 60;) {
+            const auto more = static_cast<int64_t>(1 + random() % 5);
+            grower.grow(*recording, more);
+            steps += more;
+            cache.advance(*recording,
+                          steps - static_cast<int64_t>(random() % 2)); // its events may come later
+            const auto check = [&](EntryColours& colours, const EntryColours::Of& of) {
+                const auto goes_on = colours.update(cache, of);
+                CHECK(goes_on == EntryColours().update(cache_state(*recording, cache.step(), teacher), of));
+            };
+            check(all, {{}, 1, palette, 0});
+            check(layer, {{0}, 2, palette, 0});
+            check(wide, {{}, 1 + steps / 20, palette, 0});
+        }
+    }
 }
 
 TEST_CASE("a cell tells the score that it was kept with, or went with", "[ui][cache]") {
@@ -94,9 +127,26 @@ TEST_CASE("what was not read is known at every step, and marked where its weight
     CHECK(history.why_unread(1, 1, 0, 3) == "evicted at step 2");
     CHECK(history.why_unread(1, 0, 0, 3).empty());
     CHECK(history.why_unread(0, 1, 1, 2) == "merged into others at step 1");
-    std::vector<uint8_t> unread(3);
-    history.unread_steps(1, 0, 2, 1, unread);
-    CHECK(unread == std::vector<uint8_t>{0, 1, 0});
+    using Spans = std::vector<ReadHistory::StepSpan>;
+    Spans read;
+    history.read_steps(1, 0, 2, 1, 3, read);
+    CHECK(read == Spans{{1, 1}, {3, 3}});
+    history.read_steps(1, 0, 2, 2, 2, read);
+    CHECK(read.empty());
+    for (int64_t layer = 0; layer < 2; ++layer)
+        for (int64_t head = 0; head < 2; ++head)
+            for (int64_t key = 0; key < 8; ++key)
+                for (int64_t first = -1; first <= 4; ++first)
+                    for (int64_t last = first - 1; last <= 4; ++last) {
+                        history.read_steps(layer, head, key, first, last, read);
+                        for (int64_t step = first; step <= last; ++step)
+                            CHECK(history.is_unread(layer, head, key, step) ==
+                                  std::ranges::none_of(read, [&](const auto& span) {
+                                      return step >= span.first && step <= span.last;
+                                  }));
+                        for (const auto& span : read)
+                            CHECK((span.first >= first && span.last <= last && span.first <= span.last));
+                    }
 
     // Rows of steps 1 to 3 in layer 1: a weight of nothing on position 2 at every step.
     for (int64_t step = 1; step <= 3; ++step) {

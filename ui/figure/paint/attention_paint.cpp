@@ -89,9 +89,8 @@ void paint_unread_keys(const FigurePen& pen, const HeadPlaces& places, const Hea
                   step = picture.query - picture.recording.prompt_length() + 1;
     const auto keys = std::ssize(picture.row.weights);
     const auto is_unread = [&](int64_t key) {
-        uint8_t unread = 0;
-        picture.unread->unread_steps(picture.layer, kv_head, key, step, std::span(&unread, 1));
-        return unread != 0 && picture.row.weights[static_cast<size_t>(key)] == 0;
+        return picture.row.weights[static_cast<size_t>(key)] == 0 &&
+               picture.unread->is_unread(picture.layer, kv_head, key, step);
     };
     const auto x = [&](int64_t key) { return static_cast<double>(places.axis.x(static_cast<double>(key))); };
     for (int64_t key = 0; key < keys;) {

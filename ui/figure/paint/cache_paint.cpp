@@ -118,7 +118,8 @@ void CacheImages::colour_entries(CacheModel& model, const Theme& theme) {
     if (!m_entries.is_old(fmt::format("{} {} {} {}", model.revision(), m_factor,
                                       m_choice.rows.layer.value_or(-1), theme.name)))
         return;
-    m_entries.rgba = colour_cells(model.cache(), m_choice.rows, m_factor, cell_palette(theme));
+    m_entries.rgba =
+        m_cells.update(model.cache(), {m_choice.rows, m_factor, cell_palette(theme), model.beginnings()});
     m_held = count_rows(model.cache(), m_choice.rows);
     m_present = cells_present(model.cache());
 }

@@ -56,6 +56,7 @@ private:
     Choice m_choice;
     Image m_origins, m_ages, m_drift, m_entries;
     int64_t m_length = 0, m_factor = 1, m_rows = 0;
+    EntryColours m_cells;
     std::vector<RowCount> m_held;
     std::array<bool, num_cache_cells> m_present{};
 };

@@ -77,16 +77,26 @@ std::string ReadHistory::why_unread(int64_t layer, int64_t kv_head, int64_t posi
     }
 }
 
-void ReadHistory::unread_steps(int64_t layer, int64_t kv_head, int64_t position, int64_t first_step,
-                               std::span<uint8_t> unread) const {
+void ReadHistory::read_steps(int64_t layer, int64_t kv_head, int64_t position, int64_t first_step,
+                             int64_t last_step, std::vector<StepSpan>& ranges) const {
+    ranges.clear();
     const auto all = changes(layer, kv_head, position);
     auto next = std::ranges::upper_bound(all, static_cast<int32_t>(first_step), {}, &Change::step);
-    bool now = next != all.begin() && std::prev(next)->change != CacheChange::attended;
-    for (size_t i = 0; i < unread.size(); ++i) {
-        for (; next != all.end() && next->step <= first_step + static_cast<int64_t>(i); ++next)
-            now = next->change != CacheChange::attended;
-        unread[i] = now ? 1 : 0;
+    bool read = next == all.begin() || std::prev(next)->change == CacheChange::attended;
+    int64_t since = first_step;
+    for (; next != all.end() && next->step <= last_step; ++next) {
+        const bool now = next->change == CacheChange::attended;
+        if (read && !now && next->step > since) ranges.push_back({since, next->step - 1});
+        if (!read && now) since = next->step;
+        read = now;
     }
+    if (read && since <= last_step) ranges.push_back({since, last_step});
+}
+
+bool ReadHistory::is_unread(int64_t layer, int64_t kv_head, int64_t position, int64_t step) const {
+    const auto all = changes(layer, kv_head, position);
+    const auto next = std::ranges::upper_bound(all, static_cast<int32_t>(step), {}, &Change::step);
+    return next != all.begin() && std::prev(next)->change != CacheChange::attended;
 }
 
 void mark_unread(const ReadHistory& history, const AttentionMap& map, size_t layer_index, size_t head_index,
@@ -97,14 +107,19 @@ void mark_unread(const ReadHistory& history, const AttentionMap& map, size_t lay
     if (window.rows() < 1) return;
     const int64_t layer = shape.layers[layer_index], kv_head = history.kv_head_of(shape.heads[head_index]);
     const auto cells = map.cells(layer_index, head_index);
-    std::vector<uint8_t> unread(static_cast<size_t>(window.rows())), some(cells.size(), 0);
+    std::vector<uint8_t> some(cells.size(), 0);
+    std::vector<ReadHistory::StepSpan> read;
+    const int64_t before_first = prompt_length - 1; // query q is that of step q - before_first
     for (int64_t key = 0; key < window.keys(); ++key) {
-        history.unread_steps(layer, kv_head, key, window.first_query - prompt_length + 1, unread);
+        history.read_steps(layer, kv_head, key, std::max(window.first_query, key) - before_first,
+                           window.last_query - before_first, read);
         const int64_t column = key / map.key_factor();
-        for (int64_t q = std::max(window.first_query, key); q <= window.last_query; ++q) {
-            const int64_t row = (q - map.first_aligned()) / map.query_factor();
-            if (unread[static_cast<size_t>(q - window.first_query)] == 0)
-                some[static_cast<size_t>(row * map.columns() + column)] = 1; // read
+        for (const auto& [first, last] : read) {
+            const auto row_of = [&](int64_t step) {
+                return (step + before_first - map.first_aligned()) / map.query_factor();
+            };
+            for (int64_t row = row_of(first); row <= row_of(last); ++row)
+                some[static_cast<size_t>(row * map.columns() + column)] = 1;
         }
     }
     for (size_t i = 0; i < cells.size(); ++i)

@@ -15,6 +15,10 @@ namespace refreshlab::ui {
 /// Cost of update(): the new events. Memory: 8 B for every change of an entry in a layer and KV head.
 class ReadHistory {
 public:
+    struct StepSpan {
+        int64_t first = 0, last = 0;
+        friend bool operator==(const StepSpan&, const StepSpan&) = default;
+    };
     void reset(); ///< before another recording is shown
     void update(const Recording& recording);
     /// No entry was ever evicted or left unread.
@@ -23,9 +27,11 @@ public:
     /// very step may have been read before: its weight tells.
     [[nodiscard]] std::string why_unread(int64_t layer, int64_t kv_head, int64_t position,
                                          int64_t step) const;
-    /// The same without the words, for all queries of steps [first_step, first_step + unread.size()).
-    void unread_steps(int64_t layer, int64_t kv_head, int64_t position, int64_t first_step,
-                      std::span<uint8_t> unread) const;
+    /// The same without the words: in `ranges` come those steps, of first_step to last_step, whose queries read the key, ascending.
+    /// Cost: the changes of the entry.
+    void read_steps(int64_t layer, int64_t kv_head, int64_t position, int64_t first_step, int64_t last_step,
+                    std::vector<StepSpan>& ranges) const;
+    [[nodiscard]] bool is_unread(int64_t layer, int64_t kv_head, int64_t position, int64_t step) const;
     /// Of a query head.
     [[nodiscard]] int64_t kv_head_of(int64_t head) const { return head / m_group; }
 
@@ -45,7 +51,7 @@ private:
 
 /// Gives a colour of its own to cells of one head whose weight is nothing, and none of whose keys was read.
 /// \param colours  of map.cells(layer_index, head_index)
-/// Cost: queries x keys of the window.
+/// Cost: the keys of the window, the changes of their entries, and the texels whose keys were read.
 void mark_unread(const ReadHistory& history, const AttentionMap& map, size_t layer_index, size_t head_index,
                  int64_t prompt_length, uint32_t colour, std::span<uint32_t> colours);
 

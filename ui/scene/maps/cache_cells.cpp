@@ -6,30 +6,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <tuple>
 #include <utility>
 
 namespace refreshlab::ui {
 
 namespace {
 
-/// How many of the cells that share a texel are in each state.
+/// The sums of the colours of cells that share a texel. Two channels lie in one number, 32 bits each, so that a cell costs two additions.
 struct Mixed {
-    std::array<uint32_t, num_cache_cells> count{};
-    void add(CacheCell cell) { ++count[static_cast<size_t>(cell)]; }
-    /// The mean of red, green, blue and opacity.
-    [[nodiscard]] uint32_t mean(const CellPalette& palette) const {
-        uint32_t n = 0, colour = 0;
-        for (const uint32_t cells : count)
-            n += cells;
-        for (size_t channel = 0; n > 0 && channel < 4; ++channel) {
-            uint32_t sum = 0;
-            for (size_t cell = 0; cell < num_cache_cells; ++cell)
-                sum += count[cell] * ((palette[cell] >> (8 * channel)) & 0xFFU);
-            colour |= ((sum + n / 2) / n) << (8 * channel);
-        }
-        return colour;
+    uint64_t red_blue = 0, green_alpha = 0, cells = 0;
+
+    void add(uint32_t colour) {
+        red_blue += (colour & 0xFFU) | (uint64_t{colour & 0xFF0000U} << 16U);
+        green_alpha += ((colour >> 8U) & 0xFFU) | (uint64_t{colour & 0xFF000000U} << 8U);
+        ++cells;
     }
+    /// The mean of red, green, blue and opacity.
+    [[nodiscard]] uint32_t mean() const {
+        if (cells == 0) return 0;
+        const auto channel = [&](uint64_t sum) { return static_cast<uint32_t>((sum + cells / 2) / cells); };
+        return channel(red_blue & 0xFFFFFFFFU) | channel(green_alpha & 0xFFFFFFFFU) << 8U |
+               channel(red_blue >> 32U) << 16U | channel(green_alpha >> 32U) << 24U;
+    }
+};
+
+/// The colour of every state of an entry, stored as it is and in a shorter form: cell_of() as a table.
+struct StateColours {
+    explicit StateColours(const CellPalette& palette) {
+        CacheState::Plane one;
+        one.state.resize(1);
+        one.encoded.resize(1);
+        for (size_t state = 0; state < num_states; ++state)
+            for (uint8_t encoded = 0; encoded < 2; ++encoded) {
+                one.state[0] = static_cast<EntryState>(state);
+                one.encoded[0] = encoded;
+                colours[2 * state + encoded] = palette[static_cast<size_t>(cell_of(one, 0))];
+            }
+    }
+    [[nodiscard]] uint32_t of(const CacheState::Plane& plane, size_t position) const {
+        return colours[2 * static_cast<size_t>(plane.state[position]) + (plane.encoded[position] != 0)];
+    }
+    static constexpr size_t num_states = std::tuple_size_v<decltype(CacheState::Plane::of_state)>;
+    std::array<uint32_t, 2 * num_states> colours{};
 };
 
 /// The planes of a row.
@@ -82,30 +101,55 @@ const char* cell_label(CacheCell cell) {
     return "empty";
 }
 
-std::vector<uint32_t> colour_cells(const CacheState& cache, const CacheRows& rows, int64_t factor,
-                                   const CellPalette& palette) {
-    const int64_t length = cache.length(), texels = (length + factor - 1) / factor;
-    std::vector<uint32_t> rgba;
-    std::map<std::vector<const CacheState::Plane*>, int64_t> done; // rows of the same planes look alike
-    for (int64_t row = 0; row < rows.count(cache); ++row) {
-        auto planes = planes_of(cache, rows, row);
-        std::ranges::sort(planes);
-        if (const auto same = done.find(planes); same != done.end()) {
-            const std::vector<uint32_t> line(rgba.begin() + same->second * texels,
-                                             rgba.begin() + (same->second + 1) * texels);
-            rgba.insert(rgba.end(), line.begin(), line.end());
+const std::vector<uint32_t>& EntryColours::update(const CacheState& cache, const Of& of) {
+    const bool anew = of != m_of || cache.step() < m_step || cache.length() < m_length;
+    const int64_t rows = of.rows.count(cache), texels = (cache.length() + of.factor - 1) / of.factor;
+    if (anew) {
+        m_rgba.assign(static_cast<size_t>(rows * texels), 0);
+    } else if (texels > m_texels) {
+        std::vector<uint32_t> wider(static_cast<size_t>(rows * texels), 0);
+        for (int64_t row = 0; row < rows; ++row)
+            std::copy_n(m_rgba.begin() + row * m_texels, m_texels, wider.begin() + row * texels);
+        m_rgba = std::move(wider);
+    }
+    std::vector<int64_t> changed;
+    for (int64_t texel = 0; texel < texels; ++texel) {
+        const int64_t end = std::min(cache.length(), (texel + 1) * of.factor);
+        bool now = anew;
+        for (int64_t p = texel * of.factor; p < end && !now; ++p)
+            now = cache.changed_at(p) >= m_step; // of the step that was coloured more may have come
+        if (now) changed.push_back(texel);
+    }
+    m_of = of;
+    m_step = cache.step();
+    m_length = cache.length();
+    m_texels = texels;
+    colour(cache, rows, changed);
+    return m_rgba;
+}
+
+void EntryColours::colour(const CacheState& cache, int64_t rows, std::span<const int64_t> texels) {
+    const StateColours colours(m_of.palette);
+    const auto at = [&](int64_t row, int64_t texel) -> uint32_t& {
+        return m_rgba[static_cast<size_t>(row * m_texels + texel)];
+    };
+    for (int64_t row = 0; row < rows; ++row) {
+        if (row > 0 && cache.uniform()) {
+            for (const int64_t texel : texels)
+                at(row, texel) = at(0, texel);
             continue;
         }
-        for (int64_t first = 0; first < length; first += factor) {
+        const auto planes = planes_of(cache, m_of.rows, row);
+        for (const int64_t texel : texels) {
             Mixed mixed;
-            for (int64_t p = first; p < std::min(length, first + factor); ++p)
-                for (const CacheState::Plane* plane : planes)
-                    mixed.add(cell_of(*plane, p));
-            rgba.push_back(mixed.mean(palette));
+            const auto first = static_cast<size_t>(texel * m_of.factor),
+                       end = static_cast<size_t>(std::min(m_length, (texel + 1) * m_of.factor));
+            for (const CacheState::Plane* plane : planes)
+                for (size_t p = first; p < end; ++p)
+                    mixed.add(colours.of(*plane, p));
+            at(row, texel) = mixed.mean();
         }
-        done.emplace(std::move(planes), row);
     }
-    return rgba;
 }
 
 std::vector<RowCount> count_rows(const CacheState& cache, const CacheRows& rows) {

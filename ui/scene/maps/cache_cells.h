@@ -52,10 +52,28 @@ struct CacheRows {
     friend bool operator==(const CacheRows&, const CacheRows&) = default;
 };
 
-/// RGBA of the cells, [rows][ceil(length / factor)]: the mean colour of the KV heads and positions that share one.
-/// Cost: layers x KV heads x positions, of planes that layers share once.
-[[nodiscard]] std::vector<uint32_t> colour_cells(const CacheState& cache, const CacheRows& rows,
-                                                 int64_t factor, const CellPalette& palette);
+/// RGBA of the cells of a cache that goes on, [rows][ceil(length / factor)]: the mean colour of the KV heads and positions that share one.
+class EntryColours {
+public:
+    /// What the cells are of. Another one begins anew.
+    struct Of {
+        CacheRows rows = {};
+        int64_t factor = 1; ///< positions that share a cell, > 0
+        CellPalette palette = {};
+        uint64_t cache = 0; ///< another number: another cache than before, or one that began again
+        friend bool operator==(const Of&, const Of&) = default;
+    };
+    /// Cost: the positions once, and layers x KV heads x positions of the cells that changed since the last call; all of them where
+    /// that was of an earlier cache or a later step.
+    const std::vector<uint32_t>& update(const CacheState& cache, const Of& of);
+
+private:
+    void colour(const CacheState& cache, int64_t rows, std::span<const int64_t> texels);
+
+    Of m_of;
+    int64_t m_step = -1, m_length = 0, m_texels = 0;
+    std::vector<uint32_t> m_rgba;
+};
 
 /// Entries of a row, means over its KV heads. Cost: layers x KV heads.
 struct RowCount {

@@ -26,6 +26,7 @@ void CacheModel::clear() {
     m_step = -1;
     ++m_revision;
     ++m_drift_revision;
+    ++m_beginnings;
 }
 
 void CacheModel::update(const Recording& recording, int64_t step) {

@@ -30,6 +30,9 @@ public:
     [[nodiscard]] const std::vector<float>& shown();
     [[nodiscard]] double shown_top(); ///< largest finite one of shown(); 0 without any
     [[nodiscard]] uint64_t revision() const { return m_revision; } ///< changes with whatever is shown
+    [[nodiscard]] uint64_t beginnings() const {
+        return m_beginnings;
+    } ///< changes with a cache() that does not go on
     [[nodiscard]] uint64_t drift_revision() const { return m_drift_revision; } ///< with shown() alone
 
 private:
@@ -45,7 +48,7 @@ private:
     size_t m_entries = 0, m_drifts = 0;
     std::vector<float> m_ages, m_shown;
     double m_shown_top = 0;
-    uint64_t m_revision = 0, m_drift_revision = 0;
+    uint64_t m_revision = 0, m_drift_revision = 0, m_beginnings = 0;
     uint64_t m_shown_revision = UINT64_MAX; ///< of m_drift_revision that m_shown was made for
 };
 
