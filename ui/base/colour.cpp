@@ -50,6 +50,10 @@ Colour parse_colour(std::string_view text, const std::string& what) {
     return rgba(value >> 24, (value >> 16) & 0xFFU, (value >> 8) & 0xFFU, value & 0xFFU);
 }
 
+std::string colour_text(Colour colour) {
+    return fmt::format("#{:02x}{:02x}{:02x}", colour & 0xFFU, colour >> 8U & 0xFFU, colour >> 16U & 0xFFU);
+}
+
 double contrast(Colour a, Colour b) {
     const double x = luminance(a), y = luminance(b);
     return (std::max(x, y) + 0.05) / (std::min(x, y) + 0.05);

@@ -22,6 +22,9 @@ inline constexpr Colour alpha_mask = 0xFF000000U;
 /// "#RRGGBB" or "#RRGGBBAA". Throws Error{bad_input} naming `what`.
 [[nodiscard]] Colour parse_colour(std::string_view text, const std::string& what);
 
+/// "#rrggbb", without the opacity.
+[[nodiscard]] std::string colour_text(Colour colour);
+
 /// WCAG 2 contrast ratio of two opaque colours, 1 .. 21.
 [[nodiscard]] double contrast(Colour a, Colour b);
 /// Text colour (black or white) that is read best on `background`: by relative luminance (WCAG 2).

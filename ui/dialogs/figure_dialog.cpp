@@ -38,10 +38,11 @@ struct Question {
     FigureSize size;
     double pixels_per_point = 1;
     fs::path assets;
+    ChosenColours colours = {}; ///< of the theme
     /// Of the dialog, which asks one thing after the other: made by the first preview, as fonts take longer than a figure.
     std::shared_ptr<std::unique_ptr<FigureFonts>> fonts = {};
     friend bool operator==(const Question& a, const Question& b) {
-        return a.key == b.key && a.request->views == b.request->views;
+        return a.key == b.key && a.colours == b.colours && a.request->views == b.request->views;
     }
 };
 struct Preview {
@@ -49,13 +50,20 @@ struct Preview {
     std::string problem; ///< why there is none
 };
 
+/// With the colours that a person has chosen for that theme.
+FigureStyle style_of(const Question& question) {
+    FigureStyle style = load_figure_style(question.assets, question.theme);
+    use_colours(question.colours, style.theme);
+    return style;
+}
+
 Preview draw_preview(const Question& question) {
     Preview preview;
     try {
         if (!*question.fonts) *question.fonts = std::make_unique<FigureFonts>(question.assets);
         const auto figure = make_figure(*question.request);
-        preview.image = preview_figure(*figure, load_figure_style(question.assets, question.theme),
-                                       question.size, question.pixels_per_point, **question.fonts);
+        preview.image = preview_figure(*figure, style_of(question), question.size, question.pixels_per_point,
+                                       **question.fonts);
     } catch (const Error& e) {
         preview.problem = e.problem() + (e.hint().empty() ? "" : "; " + e.hint());
     } catch (const std::exception& e) {
@@ -141,12 +149,16 @@ private:
         const UiContext& ctx = state.ctx;
         auto request = std::make_shared<FigureRequest>(figure_request(ctx, kind(), m_in_sight));
         request->notes = m_notes && can_have_notes(state);
+        const auto chosen = state.settings.colours.find(m_theme);
+        const ChosenColours colours =
+            chosen == state.settings.colours.end() ? ChosenColours() : chosen->second;
         Question q{.key = {},
                    .request = request,
                    .theme = m_theme,
                    .size = {.width = widths[m_width].mm * points_per_mm, .height = {}},
                    .pixels_per_point = pixels_per_point,
                    .assets = ctx.host.assets(),
+                   .colours = colours,
                    .fonts = m_fonts};
         const FigureRequest& r = *q.request;
         const bool growing = ctx.decoding();
@@ -217,8 +229,7 @@ private:
         const Question q = question(state, 1);
         start(state, "Exporting " + path.filename().string(),
               [path, q, &state](const std::atomic<bool>&) -> std::function<void()> {
-                  save_figure(*q.request, load_figure_style(q.assets, q.theme), q.size, path,
-                              "refreshlab gui", q.assets);
+                  save_figure(*q.request, style_of(q), q.size, path, "refreshlab gui", q.assets);
                   return [path, &state] {
                       state.say(Toasts::Level::info, fmt::format("Figure written to {}", path.string()));
                   };

@@ -2,6 +2,7 @@
 #include "engine/base/bytes_text.h"
 #include "engine/fetch/published_models.h"
 #include "ui/base/fuzzy.h"
+#include "ui/dialogs/colour_settings.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/dialogs/workspace_files.h"
 #include "ui/draw/widgets.h"
@@ -54,6 +55,10 @@ public:
         if (ImGui::BeginTabBar("parts", ImGuiTabBarFlags_DrawSelectedOverline)) {
             if (ImGui::BeginTabItem("Look")) {
                 draw_look(state);
+                ImGui::EndTabItem();
+            }
+            if (ImGui::BeginTabItem("Colours")) {
+                m_colours.draw(state);
                 ImGui::EndTabItem();
             }
             if (ImGui::BeginTabItem("Keeping")) {
@@ -258,6 +263,7 @@ private:
         if (ImGui::Button("Another key")) m_conflict = 0;
     }
 
+    ColourSettings m_colours;
     std::array<Kept, 3> m_folders;
     std::string m_find, m_asked;  ///< id of the action whose new key is waited for
     ImGuiKeyChord m_conflict = 0; ///< that was pressed and is somebody's; 0 = none

@@ -114,6 +114,7 @@ void Shell::Impl::use_theme(const std::string& name) {
     const float scale = scale_of(state.settings.layout);
     try {
         Theme theme = load_theme(assets, name);
+        use_colours(state.settings.colours, name, theme);
         apply_theme(assets, theme, scale);
         state.ctx.theme = std::move(theme);
         state.settings.theme = name;

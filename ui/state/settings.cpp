@@ -41,6 +41,10 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "tour", settings.tour);
         read(json, "folders", settings.folders);
         read(json, "keys", settings.keys);
+        if (const auto colours = json.find("colours"); colours != json.end())
+            for (const auto& [theme, chosen] : colours->items())
+                settings.colours[theme] =
+                    chosen_colours_from_json(chosen, file_of(folder).string() + ": colours." + theme);
         settings.views = views_from_json(json);
         if (const auto more = json.find("more_panels"); more != json.end())
             for (const auto& [title, view] : more->items())
@@ -82,6 +86,8 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"folders", settings.folders},
                            {"keys", settings.keys},
                            {"recent_pairs", settings.recent_pairs}};
+    for (const auto& [theme, chosen] : settings.colours)
+        if (!chosen.empty()) json["colours"][theme] = to_json(chosen);
     add_views(json, settings.views);
     for (const auto& [title, views] : settings.more_panels)
         add_views(json["more_panels"][title], views);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/scene/theme/chosen_colours.h"
 #include "ui/scene/views/views.h"
 
 #include <filesystem>
@@ -28,6 +29,7 @@ struct Settings {
     std::vector<std::pair<std::string, std::string>> recent_pairs;
     /// Keys that a person has given actions: ChosenKeys of ui/state/keys.h.
     std::map<std::string, std::string, std::less<>> keys;
+    ColoursOfThemes colours = {}; ///< that a person has chosen
     Views views;
     std::map<std::string, Views, std::less<>>
         more_panels; ///< further panels of a kind, by title: "Signals 2"

@@ -73,8 +73,8 @@ ParameterEntry limit(Parameter parameter, Field field) {
     return entry;
 }
 
-inline Parameter real(std::string_view key, std::string_view label, std::string_view unit, std::string_view help,
-               double min, double max, double slider_min, double slider_max) {
+inline Parameter real(std::string_view key, std::string_view label, std::string_view unit,
+                      std::string_view help, double min, double max, double slider_min, double slider_max) {
     Parameter p;
     p.key = key;
     p.label = label;
@@ -88,8 +88,9 @@ inline Parameter real(std::string_view key, std::string_view label, std::string_
     return p;
 }
 
-inline Parameter integer(std::string_view key, std::string_view label, std::string_view unit, std::string_view help,
-                  double min, double max, double slider_min, double slider_max) {
+inline Parameter integer(std::string_view key, std::string_view label, std::string_view unit,
+                         std::string_view help, double min, double max, double slider_min,
+                         double slider_max) {
     Parameter p = real(key, label, unit, help, min, max, slider_min, slider_max);
     p.kind = Kind::integer;
     return p;
@@ -102,7 +103,7 @@ inline Parameter boolean(std::string_view key, std::string_view label, std::stri
 }
 
 inline Parameter choice(std::string_view key, std::string_view label, std::string_view help,
-                 std::vector<std::string_view> choices) {
+                        std::vector<std::string_view> choices) {
     Parameter p;
     p.key = key;
     p.label = label;

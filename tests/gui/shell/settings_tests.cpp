@@ -90,6 +90,45 @@ void the_other_pages(Robot& r) {
     r.close_dialog("Settings");
 }
 
+/// A colour of one's own is that of the curve, of the figure, and of the next start; reset, it is the theme's.
+void colours_are_chosen(Robot& r) {
+    r.start(r.config(), 10);
+    const auto usual = r.ctx().theme.signal("entropy_bits");
+    const std::string map = r.ctx().theme.map_amounts;
+    r.act("app.settings");
+    r.te->ItemClick("//Settings/parts/Colours");
+    r.frames(2);
+    r.click(r.box("settings/colour/entropy_bits"));
+    r.frames(3);
+    r.te->ItemInputValue("//$FOCUSED/##picker/##hex/##Text", "#123456");
+    r.frames(3);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(3);
+    constexpr ui::Colour wanted = 0xFF563412U;
+    GUI_CHECK(r.ctx().theme.signal("entropy_bits") == wanted && r.dialog_open("Settings"));
+    r.te->ComboClick("//Settings/parts/Colours/##amounts/cividis");
+    r.frames(3);
+    GUI_CHECK(r.ctx().theme.map_amounts == "cividis" && r.ctx().theme.look != r.ctx().theme.name);
+    // Another theme has its own.
+    r.act("view.theme.light");
+    r.frames(3);
+    GUI_CHECK(r.ctx().theme.signal("entropy_bits") != wanted && r.ctx().theme.map_amounts != "cividis");
+    r.act("view.theme.dark");
+    r.frames(3);
+    GUI_CHECK(r.ctx().theme.signal("entropy_bits") == wanted);
+    r.te->ItemClick("//Settings/parts/Colours/Reset all");
+    r.frames(3);
+    GUI_CHECK(r.ctx().theme.signal("entropy_bits") == usual && r.ctx().theme.map_amounts == map);
+    // Paper's colours leave the window as it is.
+    r.te->ItemClick("//Settings/parts/Colours/figures on paper");
+    r.te->ComboClick("//Settings/parts/Colours/##amounts/greys");
+    r.frames(3);
+    GUI_CHECK(r.ctx().theme.map_amounts == map && r.ctx().theme.look == r.ctx().theme.name);
+    r.te->ItemClick("//Settings/parts/Colours/Reset all");
+    r.te->ItemClick("//Settings/parts/Colours/###window");
+    r.close_dialog("Settings");
+}
+
 } // namespace
 
 std::vector<Case> settings_cases() {
@@ -98,6 +137,7 @@ std::vector<Case> settings_cases() {
          keys_are_changed},
         {"window", "WN10 settings say where things are kept, how much, and how the window looks",
          the_other_pages},
+        {"window", "WN10 colours of signals and maps are chosen, for each theme", colours_are_chosen},
     };
 }
 

@@ -130,6 +130,8 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.more_panels = {{"Signals 2", second}};
     settings.tour = {{"find-the-drift", 3}};
     settings.pace = 0; // as fast as it goes
+    settings.colours["dark"].signals = {{"entropy_bits", rgba(0x12, 0x34, 0x56)}};
+    settings.colours["paper"].map_amounts = "greys";
     store_settings(folder.path, settings);
     std::string problem;
     const Settings back = load_settings(folder.path, problem);
@@ -142,6 +144,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.steps_at_once == 7);
     CHECK(back.autosave_megabytes == 300);
     CHECK(back.keys == settings.keys);
+    CHECK(back.colours == settings.colours);
     CHECK(shown_signals(back.views.signals) == std::vector<std::string>{"entropy_bits", "kept_positions"});
     CHECK(changed_axes(back.views.signals) == changed_axes(signals));
     CHECK(changed_layers(back.views.signals) == changed_layers(signals));
@@ -177,7 +180,10 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
 TEST_CASE("damaged settings give the defaults and one line that names the file", "[ui]") {
     const Folder folder;
     std::filesystem::create_directories(folder.path);
-    const std::string text = GENERATE("{", "{\"theme\": 7}", "[]x", "{\"landscape_ranges\": {\"gain\": 3}}");
+    const std::string text =
+        GENERATE("{", "{\"theme\": 7}", "[]x", "{\"landscape_ranges\": {\"gain\": 3}}",
+                 R"({"colours": {"dark": 7}})", R"({"colours": {"dark": {"signals": {"a": "red"}}}})",
+                 R"({"colours": {"dark": {"maps": {"ages": "jet"}}}})");
     write_file(folder.path / "settings.json", text);
     std::string problem;
     const Settings settings = load_settings(folder.path, problem);
@@ -189,6 +195,26 @@ TEST_CASE("damaged settings give the defaults and one line that names the file",
     problem.clear();
     CHECK(load_settings(folder.path, problem).layout == "Explore"); // once
     CHECK(problem.empty());
+}
+
+TEST_CASE("chosen colours stand in the place of the theme's, and change its look", "[ui]") {
+    Theme theme = load_theme(RL_SOURCE_DIR "/assets", "dark");
+    const Theme usual = theme;
+    ColoursOfThemes chosen;
+    chosen["light"].map_ages = "greys";
+    use_colours(chosen, "dark", theme);
+    CHECK((theme.look == "dark" && theme.map_ages == usual.map_ages));
+    chosen["dark"].signals = {{"entropy_bits", 0x00563412U}, {"of_my_own", rgba(1, 2, 3)}};
+    chosen["dark"].map_signed = "rdbu";
+    use_colours(chosen, "dark", theme);
+    CHECK(theme.signal("entropy_bits") == rgba(0x12, 0x34, 0x56)); // opaque
+    CHECK(theme.signal("of_my_own") == rgba(1, 2, 3));
+    CHECK(theme.signal("kl_nats") == usual.signal("kl_nats"));
+    CHECK((theme.map_signed == "rdbu" && theme.map_amounts == usual.map_amounts));
+    const std::string look = theme.look;
+    chosen["dark"].map_signed = "greys";
+    use_colours(chosen, "dark", theme);
+    CHECK((theme.look != look && look != usual.look));
 }
 
 TEST_CASE("absent settings are no problem, and absurd ones are brought into range", "[ui]") {

@@ -22,10 +22,6 @@ std::string number(double value) {
     return text == "-0" ? "0" : text;
 }
 
-std::string colour_text(Colour colour) {
-    return fmt::format("#{:02x}{:02x}{:02x}", colour & 0xFFU, colour >> 8U & 0xFFU, colour >> 16U & 0xFFU);
-}
-
 /// The attributes of a colour: `name`="#rrggbb", and its opacity where it has one.
 std::string paint(const char* name, Colour colour) {
     std::string text = fmt::format("{}=\"{}\"", name, colour_text(colour));

@@ -88,7 +88,7 @@ void CacheImages::update(CacheModel& model, const Choice& choice, const Theme& t
 }
 
 void CacheImages::colour_lanes(CacheModel& model, const Theme& theme) {
-    const std::string look = fmt::format("{} {} {}", model.revision(), m_factor, theme.name);
+    const std::string look = fmt::format("{} {} {}", model.revision(), m_factor, theme.look);
     if (m_origins.is_old(look)) {
         m_origins.rgba.clear();
         for (const Origin origin : reduce_origins(model.columns().origin, m_factor))
@@ -104,7 +104,7 @@ void CacheImages::colour_lanes(CacheModel& model, const Theme& theme) {
 void CacheImages::colour_drift(CacheModel& model, const Theme& theme) {
     m_rows = model.drift().layers;
     if (!m_drift.is_old(fmt::format("{} {} {} {} {}", model.drift_revision(), m_factor, m_choice.top,
-                                    m_choice.log, theme.name)))
+                                    m_choice.log, theme.look)))
         return;
     m_drift.rgba.clear();
     if (m_rows == 0) return;
@@ -116,7 +116,7 @@ void CacheImages::colour_drift(CacheModel& model, const Theme& theme) {
 void CacheImages::colour_entries(CacheModel& model, const Theme& theme) {
     m_rows = m_choice.rows.count(model.cache());
     if (!m_entries.is_old(fmt::format("{} {} {} {}", model.revision(), m_factor,
-                                      m_choice.rows.layer.value_or(-1), theme.name)))
+                                      m_choice.rows.layer.value_or(-1), theme.look)))
         return;
     m_entries.rgba =
         m_cells.update(model.cache(), {m_choice.rows, m_factor, cell_palette(theme), model.beginnings()});

@@ -61,7 +61,7 @@ Theme load_theme(const std::filesystem::path& assets, const std::string& name) {
     if (!json.is_object()) throw fail("the file holds no object");
 
     Theme theme;
-    theme.name = name;
+    theme.name = theme.look = name;
     if (!json.contains("dark") || !json["dark"].is_boolean())
         throw fail("\"dark\" (true or false) is missing");
     theme.dark = json["dark"].get<bool>();

@@ -14,6 +14,8 @@ namespace refreshlab::ui {
 /// (refresh); Okabe-Ito for signals, the same colour for a signal's line, threshold, card and markers.
 struct Theme {
     std::string name = "dark";
+    std::string look =
+        "dark"; ///< the name, and another text for every choice of colours: what was drawn in them is old when it changes
     Colour accent = 0, accent_text = 0; ///< "Refresh now", pending refreshes
     Colour accent_ink = 0;              ///< the accent as text on the window's background
     Colour text = 0, text_muted = 0, text_error = 0, text_ok = 0;
