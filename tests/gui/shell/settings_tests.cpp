@@ -106,9 +106,12 @@ void colours_are_chosen(Robot& r) {
     r.frames(3);
     constexpr ui::Colour wanted = 0xFF563412U;
     GUI_CHECK(r.ctx().theme.signal("entropy_bits") == wanted && r.dialog_open("Settings"));
-    r.te->ComboClick("//Settings/parts/Colours/##amounts/cividis");
+    r.te->ItemClick("//Settings/parts/Colours/##amounts");
+    r.frames(2);
+    r.te->ItemClick("//$FOCUSED/cividis");
     r.frames(3);
     GUI_CHECK(r.ctx().theme.map_amounts == "cividis" && r.ctx().theme.look != r.ctx().theme.name);
+    r.close_dialog("Settings");
     // Another theme has its own.
     r.act("view.theme.light");
     r.frames(3);
@@ -116,12 +119,17 @@ void colours_are_chosen(Robot& r) {
     r.act("view.theme.dark");
     r.frames(3);
     GUI_CHECK(r.ctx().theme.signal("entropy_bits") == wanted);
+    r.act("app.settings");
+    r.te->ItemClick("//Settings/parts/Colours");
+    r.frames(2);
     r.te->ItemClick("//Settings/parts/Colours/Reset all");
     r.frames(3);
     GUI_CHECK(r.ctx().theme.signal("entropy_bits") == usual && r.ctx().theme.map_amounts == map);
     // Paper's colours leave the window as it is.
     r.te->ItemClick("//Settings/parts/Colours/figures on paper");
-    r.te->ComboClick("//Settings/parts/Colours/##amounts/greys");
+    r.te->ItemClick("//Settings/parts/Colours/##amounts");
+    r.frames(2);
+    r.te->ItemClick("//$FOCUSED/greys");
     r.frames(3);
     GUI_CHECK(r.ctx().theme.map_amounts == map && r.ctx().theme.look == r.ctx().theme.name);
     r.te->ItemClick("//Settings/parts/Colours/Reset all");
