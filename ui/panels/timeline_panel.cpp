@@ -285,11 +285,19 @@ void TimelinePanel::draw_chart(UiContext& ctx, const Strip& strip) {
         for (size_t i = 0; i < m_x.size(); ++i) {
             if (!std::isfinite(m_high[i])) continue;
             const float x0 = std::max(strip.left, strip.x(m_x[i] - half));
+            double low = m_low[i], high = m_high[i];
+            // Columns may be half a pixel wide; those of one pixel are one bar.
+            for (;
+                 i + 1 < m_x.size() && std::isfinite(m_high[i + 1]) && strip.x(m_x[i + 1] + half) < x0 + 1.5F;
+                 ++i) {
+                low = std::min(low, m_low[i + 1]);
+                high = std::max(high, m_high[i + 1]);
+            }
             const float x1 = std::max(x0 + 0.75F, strip.x(m_x[i] + half));
-            // Light up to the column's largest value, full up to its smallest: both extremes of each column show.
-            list->AddRectFilled({x0, y(m_high[i])}, {x1, strip.chart_end}, with_alpha(colour, 0.45F));
-            if (m_low[i] < m_high[i])
-                list->AddRectFilled({x0, y(m_low[i])}, {x1, strip.chart_end}, with_alpha(colour, 0.55F));
+            // Light up to the bar's largest value, full up to its smallest: both extremes show.
+            list->AddRectFilled({x0, y(high)}, {x1, strip.chart_end}, with_alpha(colour, 0.45F));
+            if (low < high)
+                list->AddRectFilled({x0, y(low)}, {x1, strip.chart_end}, with_alpha(colour, 0.55F));
         }
     }
     // What the other time plots do not show is dimmed.

@@ -24,7 +24,8 @@ constexpr std::array<std::pair<const char*, std::string ChosenColours::*>, 3> ch
 std::string checked_map(const nlohmann::json& name, const std::string& what) {
     const auto names = colour_map_names();
     if (!name.is_string() || std::ranges::find(names, name.get<std::string>()) == names.end())
-        throw Error("reading colours", what, fmt::format("a colour map is one of {}", fmt::join(names, ", ")));
+        throw Error("reading colours", what,
+                    fmt::format("a colour map is one of {}", fmt::join(names, ", ")));
     return name.get<std::string>();
 }
 
@@ -70,7 +71,8 @@ ChosenColours chosen_colours_from_json(const nlohmann::json& json, const std::st
     if (const auto maps = json.find("maps"); maps != json.end()) {
         object(*maps);
         for (const auto& [key, map] : chosen_maps)
-            if (const auto name = maps->find(key); name != maps->end()) chosen.*map = checked_map(*name, what);
+            if (const auto name = maps->find(key); name != maps->end())
+                chosen.*map = checked_map(*name, what);
     }
     return chosen;
 }

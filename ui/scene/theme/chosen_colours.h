@@ -2,10 +2,10 @@
 
 #include "ui/scene/theme/theme.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <map>
 #include <string>
-
-#include <nlohmann/json_fwd.hpp>
 
 namespace refreshlab::ui {
 
