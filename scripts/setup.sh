@@ -55,6 +55,14 @@ if ! done_for imgui-bundle scripts/imgui-bundle.txt; then
     mark imgui-bundle scripts/imgui-bundle.txt
 fi
 
+# --- OpenSSH's server, for the suite of `gui --connect ssh://...` ----------------------------------------------------------
+# Unpacked and not installed: an installed one would listen on this machine's port 22.
+if [ -z "$viewer" ] && ! done_for sshd; then
+    rm -rf "$deps/sshd" && mkdir -p "$deps/sshd"
+    (cd "$deps/sshd" && apt-get -o APT::Sandbox::User= download -qq openssh-server && dpkg-deb -x ./*.deb . && rm -f ./*.deb)
+    mark sshd
+fi
+
 # --- Catch2 v3 -----------------------------------------------------------------------------------------------------------
 # From the release's own packages where they have version 3 (Debian 13 and newer); on bookworm from its backports, with
 # a private list directory derived from the machine's own entry: the machine's apt configuration stays as it is.

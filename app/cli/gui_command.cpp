@@ -6,6 +6,7 @@
 #include "app/options/run_options.h"
 #include "engine/base/error.h"
 #include "engine/remote/remote_engine.h"
+#include "engine/remote/ssh_road.h"
 #include "engine/tasks/prompt_file.h"
 #include "engine/text/utf8.h"
 
@@ -36,7 +37,7 @@ struct GuiOptions {
     RunOptions run;
     WindowOptions window;
     std::string trace, screenshot, size = "1600x1000", record;
-    std::string pace, connect, token_file;
+    std::string pace, connect, token_file, ssh = "ssh", there;
     bool paused = false;
 };
 
@@ -82,11 +83,26 @@ std::unique_ptr<EngineLink> connect(const GuiOptions& options) {
         throw Error("reading", "--connect",
                     "the engine is the server's: it knows no models and prompts of this command",
                     "start the run in the window");
-    if (!options.record.empty())
+    const bool by_ssh = remote::is_ssh_address(options.connect);
+    if (!by_ssh && !options.record.empty())
         throw Error("reading", "--record", "the engine is the server's, and records there",
                     "give --record to `refreshlab serve`, or save the run from the window");
+    if (!by_ssh && !options.there.empty())
+        throw Error("reading", "--there", "this address starts nothing on another machine",
+                    "it goes with --connect ssh://...");
     remote::RemoteEngine::Options link;
-    link.server = remote::parse_endpoint(options.connect, "--connect");
+    if (by_ssh) {
+        remote::SshRoad::Options road;
+        road.to = remote::parse_ssh_address(options.connect, "--connect");
+        road.ssh = options.ssh;
+        if (!options.there.empty()) road.program = options.there;
+        if (!options.record.empty()) road.serve = {"--record", options.record};
+        road.say = [](const std::string& command) { say("refreshlab: {}\n", command); };
+        link.patience = road.patience + link.patience;
+        link.road = std::make_shared<remote::SshRoad>(std::move(road));
+    } else {
+        link.server = remote::parse_endpoint(options.connect, "--connect");
+    }
     link.token = token_of(options.token_file);
     link.name = own_name();
     return std::make_unique<remote::RemoteEngine>(std::move(link));
@@ -98,10 +114,11 @@ int run_gui(GuiOptions& options) {
     std::tie(window.width, window.height) = parse_size(options.size);
     if (!options.trace.empty()) window.trace = options.trace;
     if (!options.screenshot.empty()) window.screenshot = options.screenshot;
-    if (!options.record.empty()) window.record = options.record;
+    const bool remote = !options.connect.empty(); // --record names a folder of the server then
+    if (!options.record.empty() && !remote) window.record = options.record;
     if (window.after_steps < 0) throw Error("reading", "--after-steps", "must not be negative");
     // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
-    window.remote = !options.connect.empty();
+    window.remote = remote;
     if (!window.remote && (!window.trace || options.run.has_prompt()))
         window.start = started_run(options.run);
     window.start_may_wait = window.start && !options.run.has_prompt();
@@ -109,7 +126,8 @@ int run_gui(GuiOptions& options) {
     window.autostart = !options.paused;
     std::vector<NamedFile> inputs = options.run.inputs(window.start.value_or(RunConfig{}));
     inputs.push_back({"TRACE", options.trace});
-    check_outputs(std::vector<NamedFile>{{"--record", options.record}, {"--screenshot", options.screenshot}},
+    check_outputs(std::vector<NamedFile>{{"--record", remote ? std::string() : options.record},
+                                         {"--screenshot", options.screenshot}},
                   inputs);
     if (!has_display() && !window.screenshot && !window.headless) {
         throw Error("opening the window", {}, "there is no display (DISPLAY is not set)",
@@ -139,9 +157,19 @@ Command add_gui_command(CLI::App& app) {
     command->add_option("--record", options->record, "Record every run of this window into a trace file")
         ->type_name("FILE");
     command
-        ->add_option("--connect", options->connect,
-                     "The engine of `refreshlab serve`: HOST:PORT or unix:PATH (docs/howto/server.md)")
+        ->add_option(
+            "--connect", options->connect,
+            "The engine of `refreshlab serve`: HOST:PORT or unix:PATH; ssh://USER@HOST starts ssh, and the "
+            "server there where none runs (docs/howto/server.md)")
         ->type_name("ADDRESS");
+    command
+        ->add_option(
+            "--there", options->there,
+            "With --connect ssh://...: the program on that machine; default refreshlab, as its PATH finds it")
+        ->type_name("PROGRAM");
+    command->add_option("--ssh", options->ssh, "The ssh client for --connect ssh://...")
+        ->type_name("PROGRAM")
+        ->capture_default_str();
     command
         ->add_option("--token-file", options->token_file, "Its first line is what that server wants to know")
         ->type_name("FILE");

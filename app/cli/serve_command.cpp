@@ -7,12 +7,18 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/utc_now.h"
 #include "engine/remote/engine_server.h"
+#include "engine/remote/own_server.h"
+#include "engine/remote/ssh_road.h"
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -27,7 +33,11 @@ namespace fs = std::filesystem;
 
 struct ServeOptions {
     std::string listen, unix_path, token_file, record;
+    bool for_window = false, own = false;
+    double linger_min = 60;
 };
+
+constexpr int look_ms = 200; // a signal that comes between the look and the wait is seen after it
 
 remote::Endpoint endpoint_of(const ServeOptions& options) {
     if (!options.unix_path.empty()) return remote::parse_endpoint("unix:" + options.unix_path, "--unix");
@@ -48,24 +58,111 @@ fs::path trace_in(const fs::path& folder) {
     return trace;
 }
 
+/// Where the server of a window behind ssh records, unless it is told otherwise: $XDG_STATE_HOME/refreshlab/served or
+/// ~/.local/state/refreshlab/served; empty when neither variable is set.
+fs::path served_folder() {
+    const auto variable = [](const char* name) {
+        const char* value = std::getenv(name);
+        return fs::path(value == nullptr ? "" : value);
+    };
+    if (const fs::path state = variable("XDG_STATE_HOME"); !state.empty())
+        return state / "refreshlab" / "served";
+    if (const fs::path home = variable("HOME"); !home.empty())
+        return home / ".local" / "state" / "refreshlab" / "served";
+    return {};
+}
+
+/// What the window says through ssh on stdin. An end without the word is a connection that was lost: the window may come back.
+class WindowWord {
+public:
+    /// Waits for news, at most so long.
+    void look(int wait_ms) {
+        if (m_over) {
+            ::poll(nullptr, 0, wait_ms);
+            return;
+        }
+        pollfd in{STDIN_FILENO, POLLIN, 0};
+        if (::poll(&in, 1, wait_ms) <= 0) return;
+        std::array<char, 256> block{};
+        const ssize_t got = ::read(STDIN_FILENO, block.data(), block.size());
+        if (got <= 0)
+            m_over = true;
+        else
+            m_text.append(block.data(), static_cast<size_t>(got));
+        m_ended = m_ended || m_text.find(std::string(remote::for_window::end) + "\n") != std::string::npos;
+        if (m_text.size() > block.size()) m_text.erase(0, m_text.size() - block.size());
+    }
+    [[nodiscard]] bool ended() const { return m_ended; } ///< the window has
+    [[nodiscard]] bool over() const { return m_over; }   ///< nothing comes any more
+
+private:
+    std::string m_text;
+    bool m_ended = false, m_over = false;
+};
+
+/// Another server of this user is the window's. This process tells ssh when that one has gone.
+/// \param own  the window has started it, before its connection was lost: it ends with the window
+int stand_by(const remote::Endpoint& server, bool own) {
+    print("{}{}\n", remote::for_window::already_listening, remote::to_string(server));
+    std::fflush(stdout);
+    WindowWord word;
+    constexpr int look_at_server_ms = 2000;
+    while (!word.over() && !word.ended() && remote::answers(server))
+        word.look(look_at_server_ms);
+    if (own && word.ended() && server.is_unix()) remote::tell_window_has_ended(server);
+    return 0;
+}
+
+/// A server that a window has started ends with it. If the window's connection was lost, it goes on with its run, and waits for
+/// somebody for a while after it.
+void serve_window(const remote::EngineServer& server, const EngineLink& engine, double linger_min) {
+    using Clock = std::chrono::steady_clock;
+    WindowWord word;
+    auto last_needed = Clock::now();
+    while (interrupted() == 0) {
+        word.look(look_ms);
+        const bool somebody = server.viewers() > 0;
+        if ((word.ended() || remote::window_has_ended()) && !somebody) return;
+        const EngineState state = engine.status()->state;
+        const bool works = state == EngineState::running || state == EngineState::loading ||
+                           state == EngineState::prefilling;
+        if (somebody || works || !word.over()) last_needed = Clock::now();
+        if (Clock::now() - last_needed > std::chrono::duration<double>(linger_min * 60)) return;
+    }
+}
+
 int serve(const ServeOptions& options) {
-    const remote::Endpoint listen = endpoint_of(options);
+    remote::Endpoint listen = endpoint_of(options);
+    if (options.for_window) {
+        const bool named = !options.unix_path.empty();
+        if (!named) listen = remote::own_socket();
+        const auto there = named ? std::optional(listen) : remote::own_server();
+        if (there && remote::answers(*there)) return stand_by(*there, options.own);
+    }
     const std::string token = token_of(options.token_file);
     std::optional<fs::path> record;
-    if (!options.record.empty()) record = trace_in(options.record);
+    const fs::path folder =
+        options.record.empty() && options.for_window ? served_folder() : fs::path(options.record);
+    if (!folder.empty()) record = trace_in(folder);
     const fs::path assets = assets_if_any();
     const auto engine = engine_module().make_engine(record);
     note_interrupts();
-    remote::EngineServer server(*engine,
-                                {.listen = listen,
-                                 .token = token,
-                                 .record = record ? fs::absolute(*record).string() : std::string(),
-                                 .first_run = first_start_config(assets),
-                                 .log = [](const std::string& line) { say("refreshlab: {}\n", line); }});
-    print("listening on {}\n", remote::to_string(server.endpoint()));
+    remote::note_window_end(); // of a window that another server was started by: nothing
+    remote::EngineServer::Options with{.listen = listen,
+                                       .token = token,
+                                       .record = record ? fs::absolute(*record).string() : std::string(),
+                                       .first_run = first_start_config(assets),
+                                       .log = {}};
+    // Behind ssh nobody reads.
+    if (!options.for_window) with.log = [](const std::string& line) { say("refreshlab: {}\n", line); };
+    remote::EngineServer server(*engine, std::move(with));
+    print("{}{}\n", remote::for_window::listening, remote::to_string(server.endpoint()));
     std::fflush(stdout); // whoever has started this waits for the line
+    if (options.for_window) {
+        serve_window(server, *engine, options.linger_min);
+        return interrupted() == 0 ? 0 : 128 + interrupted();
+    }
     if (record) say("refreshlab: every run is recorded into {}\n", record->string());
-    constexpr int look_ms = 200; // a signal that comes between the look and the wait is seen after it
     while (interrupted() == 0)
         ::poll(nullptr, 0, look_ms);
     return 128 + interrupted();
@@ -94,6 +191,19 @@ Command add_serve_command(CLI::App& app) {
         ->add_option("--record", options->record,
                      "Folder: every run goes into a trace there, one for each start of the server")
         ->type_name("DIR");
+    command->add_flag(
+        "--for-window", options->for_window,
+        "What `gui --connect ssh://...` starts: uses the server of this user that is there, or is one "
+        "that ends with the window");
+    command->add_flag("--own", options->own,
+                      "With --for-window: this window has started the server that is there");
+    command
+        ->add_option(
+            "--linger", options->linger_min,
+            "With --for-window: minutes to wait for a window whose connection was lost, after its run")
+        ->type_name("MINUTES")
+        ->check(CLI::Range(0.0, 1e6))
+        ->capture_default_str();
     return [options] { return serve(*options); };
 }
 

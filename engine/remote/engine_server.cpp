@@ -217,7 +217,7 @@ struct EngineServer::Impl {
 
     void forget(const std::shared_ptr<Viewer>& viewer) {
         drop(*viewer);
-        std::erase(viewers, viewer);
+        if (std::erase(viewers, viewer) > 0 && viewer->let_in) --let_in_now;
         tell_soon(); // there is one viewer less
     }
 
@@ -266,6 +266,7 @@ struct EngineServer::Impl {
             driver_name = viewer->name;
         }
         viewer->let_in = true;
+        ++let_in_now;
         viewer->hello_timer->cancel();
         viewer->connection->set_longest(longest_of_client);
         json resumed;
@@ -429,6 +430,7 @@ struct EngineServer::Impl {
     std::atomic<bool> news = false; ///< the engine has called; set by its thread, taken by this one
     bool telling = false;
     std::vector<std::shared_ptr<Viewer>> viewers;
+    std::atomic<int> let_in_now = 0; ///< of them; written by this thread
     std::string driver_key, driver_name;
     asio::thread_pool outlooks{1};
     std::thread thread;
@@ -438,6 +440,10 @@ EngineServer::EngineServer(EngineLink& engine, Options options)
     : m_impl(std::make_unique<Impl>(engine, std::move(options))) {}
 
 EngineServer::~EngineServer() = default;
+
+int EngineServer::viewers() const {
+    return m_impl->let_in_now;
+}
 
 Endpoint EngineServer::endpoint() const {
     return m_impl->options.listen;

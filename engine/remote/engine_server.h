@@ -32,6 +32,8 @@ public:
     EngineServer& operator=(const EngineServer&) = delete;
 
     [[nodiscard]] Endpoint endpoint() const; ///< with the port that the system has chosen
+    /// Windows and clients that are connected and have said who they are. Any thread.
+    [[nodiscard]] int viewers() const;
     static constexpr size_t most_clients = 32;
 
 private:

@@ -53,7 +53,7 @@ struct RemoteEngine::Impl {
         , retry_timer(io)
         , work(asio::make_work_guard(io)) {
         status_now.link.emplace();
-        status_now.link->server = to_string(options.server);
+        status_now.link->server = server_name();
         status_now.link->connected = false;
         status_now.message = "connecting";
         publish();
@@ -65,11 +65,11 @@ struct RemoteEngine::Impl {
             const First answer = first.get();
             if (answer.problem.empty()) return;
             stop();
-            throw Error(connecting, to_string(options.server), answer.problem, answer.hint,
+            throw Error(connecting, server_name(), answer.problem, answer.hint,
                         answer.refused ? ErrorKind::bad_input : ErrorKind::failure);
         }
         stop();
-        throw Error(connecting, to_string(options.server),
+        throw Error(connecting, server_name(),
                     fmt::format("nobody has answered for {} s", options.patience.count() / 1000), {},
                     ErrorKind::failure);
     }
@@ -79,6 +79,7 @@ struct RemoteEngine::Impl {
 
     void stop() {
         if (!thread.joinable()) return;
+        if (options.road) options.road->give_up();
         asio::post(io, [this] {
             stopping = true;
             work.reset();
@@ -106,17 +107,22 @@ struct RemoteEngine::Impl {
     }
 
     // --- connecting ---
+    [[nodiscard]] std::string server_name() const {
+        return options.road ? options.road->name() : to_string(options.server);
+    }
+
     void connect() {
         try {
-            if (options.server.is_unix()) {
+            // A road, as a name that has to be resolved, may take long, and this thread has nothing else to do then.
+            const Endpoint to = options.road ? options.road->open() : options.server;
+            if (to.is_unix()) {
                 auto socket = std::make_shared<asio::local::stream_protocol::socket>(io);
-                socket->async_connect(asio::local::stream_protocol::endpoint(options.server.path),
+                socket->async_connect(asio::local::stream_protocol::endpoint(to.path),
                                       [this, socket](asio::error_code error) { connected(error, *socket); });
                 return;
             }
-            // Resolving may take long, and this thread has nothing else to do then.
             asio::ip::tcp::resolver resolver(io);
-            const auto found = resolver.resolve(options.server.host, std::to_string(options.server.port));
+            const auto found = resolver.resolve(to.host, std::to_string(to.port));
             auto socket = std::make_shared<asio::ip::tcp::socket>(io);
             // A machine that is gone says nothing at all, and the system waits for minutes.
             auto limit = std::make_shared<asio::steady_timer>(io, silence_limit);
@@ -134,6 +140,8 @@ struct RemoteEngine::Impl {
                 });
         } catch (const asio::system_error& e) {
             lost(e.code().message());
+        } catch (const Error& e) {
+            lost(e.problem(), e.hint());
         }
     }
 
@@ -158,13 +166,14 @@ struct RemoteEngine::Impl {
         connection->send(hello);
     }
 
-    void lost(const std::string& why) {
+    /// \param hint  what a person may do where nothing was ever connected
+    void lost(const std::string& why, const std::string& hint = "start one with `refreshlab serve`") {
         connection.reset();
         let_in = false;
         if (stopping) return;
         if (!told_first) {
             told_first = true;
-            return settled.set_value({why, "start one with `refreshlab serve`", false});
+            return settled.set_value({why, hint, false});
         }
         refuse_outlooks("the connection to the server was lost");
         // Commands that wait, or that the server may not have got, are answered with that.
@@ -231,8 +240,8 @@ struct RemoteEngine::Impl {
         message.at("host").get_to(link.host);
         message.at("record").get_to(link.record);
         if (looked_at) connection->send({{"type", message::look}, {"position", *looked_at}});
+        publish(); // first: who waits for the connection finds its status
         if (!std::exchange(told_first, true)) settled.set_value({});
-        publish();
         send_commands();
     }
 

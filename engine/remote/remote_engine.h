@@ -2,6 +2,7 @@
 
 #include "engine/control/engine_link.h"
 #include "engine/remote/endpoint.h"
+#include "engine/remote/road.h"
 
 #include <chrono>
 #include <memory>
@@ -25,6 +26,8 @@ public:
         std::string token; ///< empty: none
         std::string name;  ///< how the server calls this side to others: "ada@laptop"
         std::chrono::milliseconds patience{10'000}; ///< for the first connection
+        /// Opened before each try to connect, and says where then; `server` counts for nothing. Null: none.
+        std::shared_ptr<Road> road = {};
     };
     /// Connects. Throws Error{failure}: nobody answers, or no RefreshLab, or one of another version; Error{bad_input}: the server refuses.
     explicit RemoteEngine(Options options);
