@@ -12,9 +12,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -77,12 +79,36 @@ RunConfig started_run(const RunOptions& asked) {
     return config;
 }
 
-/// The engine of a server. What a run of this machine would need is refused. Throws Error.
+/// The run that was asked for, of a server: its models where none are named, and paths are its own. Throws Error{failure}.
+RunConfig started_there(const RunOptions& asked, const EngineLink& engine) {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::seconds patience{30};
+    auto status = engine.status();
+    const auto known = [&] {
+        return !status->applied.teacher_dir.empty() || !status->applied.student_dir.empty();
+    };
+    for (const auto limit = Clock::now() + patience; !known() && Clock::now() < limit;) {
+        constexpr int look_ms = 20;
+        ::poll(nullptr, 0, look_ms);
+        status = engine.status();
+    }
+    if (!known())
+        throw Error("starting a run", status->link ? status->link->server : std::string(),
+                    "the server has not said which models it has", {}, ErrorKind::failure);
+    RunConfig config = asked.config(status->applied);
+    const auto assets = assets_if_any();
+    config.task = TaskConfig{};
+    if (const auto task = assets.empty() ? std::nullopt : find_task(config.prompt, assets / "prompts"))
+        config.task = *task;
+    return config;
+}
+
+/// The engine of a server. Throws Error.
 std::unique_ptr<EngineLink> connect(const GuiOptions& options) {
-    if (options.run.has_prompt() || options.run.names_models())
+    if (options.run.names_models() && !options.run.has_prompt())
         throw Error("reading", "--connect",
-                    "the engine is the server's: it knows no models and prompts of this command",
-                    "start the run in the window");
+                    "models of the server are named for a run, and no prompt is given",
+                    "give --prompt, or start the run in the window");
     const bool by_ssh = remote::is_ssh_address(options.connect);
     if (!by_ssh && !options.record.empty())
         throw Error("reading", "--record", "the engine is the server's, and records there",
@@ -136,9 +162,7 @@ int run_gui(GuiOptions& options) {
     }
     if (window.remote) {
         const auto link = std::make_shared<std::unique_ptr<EngineLink>>(connect(options));
-        if (window.screenshot) // nothing says when all of the run has come
-            throw Error("reading", "--screenshot", "a picture of a server's run is saved in the window",
-                        "or on the server: `refreshlab gui TRACE --screenshot FILE.png`");
+        if (options.run.has_prompt()) window.start = started_there(options.run, **link);
         return run_window(window, [link] { return std::move(*link); });
     }
     const auto record = window.record;

@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/utc_now.h"
+#include "engine/fetch/known_models.h"
 #include "engine/remote/engine_server.h"
 #include "engine/remote/own_server.h"
 #include "engine/remote/ssh_road.h"
@@ -24,6 +25,8 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace refreshlab::app {
 
@@ -33,6 +36,7 @@ namespace fs = std::filesystem;
 
 struct ServeOptions {
     std::string listen, unix_path, token_file, record;
+    std::vector<std::string> models;
     bool for_window = false, own = false;
     double linger_min = 60;
 };
@@ -131,7 +135,18 @@ void serve_window(const remote::EngineServer& server, const EngineLink& engine, 
     }
 }
 
+std::vector<KnownModel> offered_models(const fs::path& assets, const std::vector<std::string>& folders) {
+    std::vector<KnownModel> models = known_models(assets);
+    for (const std::string& folder : folders)
+        for (KnownModel& model : models_in(fs::absolute(folder)))
+            if (std::ranges::find(models, model) == models.end()) models.push_back(std::move(model));
+    return models;
+}
+
 int serve(const ServeOptions& options) {
+    for (const std::string& models : options.models)
+        if (std::error_code error; !fs::is_directory(models, error))
+            throw Error("reading", "--models", models + " is no folder");
     remote::Endpoint listen = endpoint_of(options);
     if (options.for_window) {
         const bool named = !options.unix_path.empty();
@@ -148,11 +163,14 @@ int serve(const ServeOptions& options) {
     const auto engine = engine_module().make_engine(record);
     note_interrupts();
     remote::note_window_end(); // of a window that another server was started by: nothing
-    remote::EngineServer::Options with{.listen = listen,
-                                       .token = token,
-                                       .record = record ? fs::absolute(*record).string() : std::string(),
-                                       .first_run = first_start_config(assets),
-                                       .log = {}};
+    remote::EngineServer::Options with{
+        .listen = listen,
+        .token = token,
+        .record = record ? fs::absolute(*record).string() : std::string(),
+        .models = [assets, more = options.models] { return offered_models(assets, more); },
+        .files = folder,
+        .first_run = first_start_config(assets),
+        .log = {}};
     // Behind ssh nobody reads.
     if (!options.for_window) with.log = [](const std::string& line) { say("refreshlab: {}\n", line); };
     remote::EngineServer server(*engine, std::move(with));
@@ -190,6 +208,11 @@ Command add_serve_command(CLI::App& app) {
     command
         ->add_option("--record", options->record,
                      "Folder: every run goes into a trace there, one for each start of the server")
+        ->type_name("DIR");
+    command
+        ->add_option(
+            "--models", options->models,
+            "Folder whose models windows may choose, beside the bundled and the fetched ones; several times")
         ->type_name("DIR");
     command->add_flag(
         "--for-window", options->for_window,

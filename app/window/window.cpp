@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -48,8 +49,20 @@ std::string known_name(const char* option, const std::string& name, const std::v
 
 /// For pictures: true once the wanted state is reached and the engine stands still.
 bool picture_is_due(const EngineLink& engine, const WindowOptions& options) {
-    if (!options.start) return true; // a trace, or the empty window
+    if (!options.start && !options.remote) return true; // a trace, or the empty window
     const auto status = engine.status();
+    if (options.remote) {
+        const auto recording = engine.recording();
+        if (status->link && (!status->link->connected || status->link->rows_to_come > 0)) return false;
+        if (options.start && status->errors > 0) return true; // the run was refused
+        if (!options.start && status->state == EngineState::idle) return true;
+        if (status->state == EngineState::finished) return recording && recording->end();
+        // A run that somebody has paused there is shown as it stands.
+        if (!options.start && options.after_steps == 0 && status->state == EngineState::paused) return true;
+        if (!options.start && options.after_steps > 0 && recording &&
+            recording->steps() >= options.after_steps)
+            return true;
+    }
     if (status->state == EngineState::finished || status->state == EngineState::failed) return true;
     if (status->state == EngineState::idle && status->errors > 0) return true; // the run was refused
     const auto recording = engine.recording();
@@ -107,7 +120,22 @@ AppWindow::Options options_of_window(const WindowOptions& options) {
 void wait_for_picture(AppWindow& window, EngineLink& engine, const WindowOptions& options,
                       bool steps_to_ask_for) {
     window.frame();
-    while (window.open() && !picture_is_due(engine, options)) {
+    // What a server has may still be on its way: until nothing has come for a second.
+    const auto steps = [&] {
+        const auto recording = engine.recording();
+        return recording ? recording->steps() : 0;
+    };
+    const auto settled = [&] {
+        if (!options.remote) return true;
+        for (int64_t before = -1; before != steps();) {
+            before = steps();
+            const auto begin = std::chrono::steady_clock::now();
+            while (before == steps() && std::chrono::steady_clock::now() - begin < std::chrono::seconds(1))
+                window.wait_without_frame(0.1);
+        }
+        return picture_is_due(engine, options);
+    };
+    while (window.open() && !(picture_is_due(engine, options) && settled())) {
         // Only when the run stands: after a refused start a step would be an error of its own, and hide the reason.
         if (steps_to_ask_for && engine.status()->state == EngineState::paused) {
             steps_to_ask_for = false;
@@ -135,7 +163,7 @@ int take_picture(AppWindow& window, const EngineLink& engine, const WindowOption
         window.frame();
     }
     const auto status = engine.status();
-    if (options.start && status->state == EngineState::idle && status->errors > 0) {
+    if (options.start && (status->state == EngineState::idle || options.remote) && status->errors > 0) {
         fmt::print(stderr, "refreshlab: {}\n",
                    visible_text(status->refusals.front(), 4000)); // what came after it only follows from it
         return 2;                                                 // bad input: no run, no picture
@@ -199,7 +227,7 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
     // Order of destruction: the window lets go of the engine before the engine stops.
     // What a recording or a picture of a run meets is said before there is a window; a picture of a trace needs no engine.
     std::unique_ptr<EngineLink> engine_link;
-    if (options.record || (picture && options.start))
+    if (options.record || (picture && (options.start || options.remote)))
         engine_link = make_engine();
     else
         engine_link = std::make_unique<LateEngine>(make_engine, picture ? LateEngine::When::needed

@@ -1,6 +1,13 @@
 #include "engine/control/engine_link.h"
 
+#include "engine/base/error.h"
+
 namespace refreshlab {
+
+void EngineLink::fetch_file(const std::string& name, const std::filesystem::path&,
+                            const std::function<bool(double share)>&) const {
+    throw Error("fetching", name, "the engine is in this process, and its files are here");
+}
 
 const char* to_string(EngineState s) {
     switch (s) {

@@ -5,6 +5,7 @@
 #include "engine/control/run_outlook.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -89,6 +90,23 @@ struct RemoteLink {
     friend bool operator==(const RemoteLink&, const RemoteLink&) = default;
 };
 
+/// What an engine of another process offers to a window: nothing else of its machine is to be seen.
+struct LinkOffers {
+    struct Model {
+        std::string name = {}, path = {}; ///< the path is that machine's
+        friend bool operator==(const Model&, const Model&) = default;
+    };
+    struct File {
+        std::string name = {};    ///< of a trace, without a folder
+        int64_t bytes = 0;        ///< so far: a run that goes on makes it longer
+        std::string changed = {}; ///< "2026-07-30 14:02", time of that machine
+        friend bool operator==(const File&, const File&) = default;
+    };
+    std::vector<Model> models = {};
+    std::vector<File> files = {}; ///< the newest first
+    std::string problem = {};     ///< why nothing is known; empty: all is
+};
+
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
 struct EngineStatus {
     EngineState state = EngineState::idle;
@@ -151,6 +169,14 @@ public:
     [[nodiscard]] virtual RunOutlook outlook(const RunConfig& config) const = 0;
     /// From now on commands of this link are taken, in place of another window's. Any thread. Of an engine in this process: nothing.
     virtual void take_wheel() {}
+    /// Models and traces of an engine of another process. Any thread; waits for its answer, so a window asks beside its frames.
+    [[nodiscard]] virtual LinkOffers offers() const { return {}; }
+    /// Fetches one of LinkOffers::files, as it is at this moment. Any thread, one file at a time; waits until it is here.
+    /// \param to     is replaced once all of it has come; until then `to`.part grows
+    /// \param go_on  asked while it comes, with the share that is here; false: leave it, and nothing stays
+    /// Throws Error: no such file there, no connection, one that was lost on the way, a disk that is full.
+    virtual void fetch_file(const std::string& name, const std::filesystem::path& to,
+                            const std::function<bool(double share)>& go_on) const;
     /// What is looked at comes first where a link has not carried everything. Any thread; cheap. Of an engine in this process: nothing.
     virtual void look_at(int64_t position) { static_cast<void>(position); }
 };

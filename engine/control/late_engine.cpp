@@ -147,6 +147,25 @@ void LateEngine::look_at(int64_t position) {
     if (m_engine) m_engine->look_at(position);
 }
 
+LinkOffers LateEngine::offers() const {
+    const EngineLink* engine = nullptr;
+    {
+        const std::lock_guard lock(m_mutex);
+        engine = m_engine.get();
+    }
+    return engine != nullptr ? engine->offers() : LinkOffers{};
+}
+
+void LateEngine::fetch_file(const std::string& name, const std::filesystem::path& to,
+                            const std::function<bool(double share)>& go_on) const {
+    const EngineLink* engine = nullptr;
+    {
+        const std::lock_guard lock(m_mutex);
+        engine = m_engine.get();
+    }
+    engine != nullptr ? engine->fetch_file(name, to, go_on) : EngineLink::fetch_file(name, to, go_on);
+}
+
 RunOutlook LateEngine::outlook(const RunConfig& config) const {
     const EngineLink* engine = nullptr;
     {

@@ -34,6 +34,9 @@ public:
     void on_news(std::function<void()> wake) override;
     /// Waits for an engine on its way.
     [[nodiscard]] RunOutlook outlook(const RunConfig& config) const override;
+    [[nodiscard]] LinkOffers offers() const override;
+    void fetch_file(const std::string& name, const std::filesystem::path& to,
+                    const std::function<bool(double share)>& go_on) const override;
     void take_wheel() override;
     void look_at(int64_t position) override;
 

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/remote/connection.h"
 #include "engine/remote/messages.h"
+#include "engine/remote/offered_files.h"
 #include "engine/remote/row_sender.h"
 #include "engine/remote/status_json.h"
 #include "engine/text/utf8.h"
@@ -33,7 +34,9 @@ constexpr std::chrono::milliseconds between_news{8};
 constexpr std::chrono::seconds hello_limit{10};
 /// Of a heavy message: more than a part, so that the link is busy, and little enough that what is looked at later comes soon.
 constexpr int64_t least_heavy = 65536;
-constexpr size_t longest_name = 80; ///< characters
+constexpr size_t longest_name = 80, longest_problem = 1000; ///< characters
+/// Of a file: a client that fetches one still gets its rows.
+constexpr int64_t most_of_file = 262144;
 
 std::string random_word() {
     std::random_device device;
@@ -68,6 +71,11 @@ struct Viewer {
     /// Tickets that it gave and those of the engine, rising; answered ones are gone.
     std::deque<std::pair<uint64_t, uint64_t>> tickets;
     uint64_t answered = 0, last_engine_ticket = 0;
+    /// A file that goes to it, a piece at a time; null: none, or its copy is not made yet.
+    std::shared_ptr<OfferedFiles::Copy> file;
+    uint64_t file_id = 0; ///< of the request, the newest of this client
+    int64_t file_sent = 0;
+    bool file_next = false; ///< rows and files take turns
 };
 
 } // namespace
@@ -76,6 +84,7 @@ struct EngineServer::Impl {
     Impl(EngineLink& engine_of, Options given)
         : engine(engine_of)
         , options(std::move(given))
+        , files(options.files)
         , news_timer(io)
         , work(asio::make_work_guard(io)) {
         if (!options.listen.is_local() && options.token.empty())
@@ -101,6 +110,7 @@ struct EngineServer::Impl {
                 drop(*viewer);
         });
         outlooks.join();
+        copies.join();
         if (thread.joinable()) join();
         if (options.listen.is_unix()) ::unlink(options.listen.path.c_str());
     }
@@ -239,6 +249,14 @@ struct EngineServer::Impl {
             }
             if (type == message::command) return take_command(*viewer, message);
             if (type == message::outlook_asked) return ask_outlook(viewer, message);
+            if (type == message::offers_asked) return tell_offers(viewer, message.at("id").get<uint64_t>());
+            if (type == message::file_asked)
+                return begin_file(viewer, message.at("id").get<uint64_t>(),
+                                  message.at("name").get<std::string>());
+            if (type == message::file_left) {
+                if (viewer->file_id == message.at("id").get<uint64_t>()) viewer->file.reset();
+                return;
+            }
             if (type == message::wheel) return give_wheel(*viewer);
             if (type == message::look) return viewer->rows.look_at(message.at("position").get<int64_t>());
             if (type == message::bye) {
@@ -326,6 +344,66 @@ struct EngineServer::Impl {
         asio::post(outlooks, [this, config = std::move(config), answer] { answer(engine.outlook(config)); });
     }
 
+    void tell_offers(const std::shared_ptr<Viewer>& viewer, uint64_t id) {
+        asio::post(outlooks, [this, weak = std::weak_ptr(viewer), id] {
+            json models = json::array(), offered = json::array();
+            if (options.models)
+                for (const KnownModel& model : options.models())
+                    if (!first_invalid_utf8(model.path))
+                        models.push_back({{"name", model.name}, {"path", model.path}});
+            for (const LinkOffers::File& file : files.list())
+                if (!first_invalid_utf8(file.name))
+                    offered.push_back(
+                        {{"name", file.name}, {"bytes", file.bytes}, {"changed", file.changed}});
+            asio::post(io, [weak, answer = json{{"type", message::offers},
+                                                {"id", id},
+                                                {"models", std::move(models)},
+                                                {"files", std::move(offered)}}] {
+                if (const auto there = weak.lock()) there->connection->send(answer);
+            });
+        });
+    }
+
+    void begin_file(const std::shared_ptr<Viewer>& viewer, uint64_t id, const std::string& name) {
+        viewer->file.reset(); // one at a time: the newest
+        viewer->file_id = id;
+        asio::post(copies, [this, weak = std::weak_ptr(viewer), id, name] {
+            std::shared_ptr<OfferedFiles::Copy> copy;
+            std::string problem;
+            const auto waits = weak.lock(); // who has gone meanwhile needs none
+            try {
+                if (waits) copy = files.copy(name);
+            } catch (const Error& e) {
+                problem = e.problem();
+            }
+            asio::post(io, [this, weak, id, copy, problem] {
+                const auto there = weak.lock();
+                if (!there || there->file_id != id) return;
+                if (!copy)
+                    return there->connection->send({{"type", message::file},
+                                                    {"id", id},
+                                                    {"problem", visible_text(problem, longest_problem)}});
+                there->file = copy;
+                there->file_sent = 0;
+                tell(there);
+            });
+        });
+    }
+
+    /// A piece of the file, if one is on its way.
+    static json next_of_file(Viewer& viewer, int64_t room) {
+        if (!viewer.file) return nullptr;
+        const auto bytes = viewer.file->read(viewer.file_sent, std::min(room, most_of_file));
+        json piece = {{"type", message::file},
+                      {"id", viewer.file_id},
+                      {"offset", viewer.file_sent},
+                      {"size", viewer.file->bytes()},
+                      {"bytes", json::binary(bytes)}};
+        viewer.file_sent += static_cast<int64_t>(bytes.size());
+        if (viewer.file_sent >= viewer.file->bytes()) viewer.file.reset();
+        return piece;
+    }
+
     void give_wheel(Viewer& viewer) {
         if (driver_key == viewer.key) return;
         driver_key = viewer.key;
@@ -411,15 +489,23 @@ struct EngineServer::Impl {
     static void tell_heavy(Viewer& viewer, const EngineStatus& status) {
         viewer.rows.attention_has_come();
         const int64_t bytes = std::max(least_heavy, viewer.connection->room());
+        if (std::exchange(viewer.file_next, !viewer.file_next))
+            if (const json piece = next_of_file(viewer, bytes); !piece.is_null())
+                return viewer.connection->send_heavy(piece);
         json heavy = viewer.rows.next_attention(bytes);
         if (heavy.is_null() && status.landscape) heavy = viewer.rows.next_landscape(*status.landscape, bytes);
-        if (heavy.is_null()) return;
+        if (heavy.is_null()) {
+            if (const json piece = next_of_file(viewer, bytes); !piece.is_null())
+                viewer.connection->send_heavy(piece);
+            return;
+        }
         heavy["type"] = message::rows;
         viewer.connection->send_heavy(heavy);
     }
 
     EngineLink& engine;
     Options options;
+    const OfferedFiles files;
     const std::string instance = random_word(); ///< another server has another
     const std::string host = machine_name();
     asio::io_context io{1};
@@ -432,7 +518,7 @@ struct EngineServer::Impl {
     std::vector<std::shared_ptr<Viewer>> viewers;
     std::atomic<int> let_in_now = 0; ///< of them; written by this thread
     std::string driver_key, driver_name;
-    asio::thread_pool outlooks{1};
+    asio::thread_pool outlooks{1}, copies{1};
     std::thread thread;
 };
 

@@ -1,11 +1,14 @@
 #pragma once
 
 #include "engine/control/engine_link.h"
+#include "engine/fetch/known_models.h"
 #include "engine/remote/endpoint.h"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace refreshlab::remote {
 
@@ -18,8 +21,12 @@ class EngineServer {
 public:
     struct Options {
         Endpoint listen;
-        std::string token;   ///< that a client must give; empty: none
-        std::string record;  ///< trace that the engine records into, to be told; empty: none
+        std::string token;  ///< that a client must give; empty: none
+        std::string record; ///< trace that the engine records into, to be told; empty: none
+        /// Models that a window may choose, asked on a thread of the server each time. Empty: none.
+        std::function<std::vector<KnownModel>()> models = {};
+        /// Folder whose traces a window may see and fetch (offered_files.h). Empty: none.
+        std::filesystem::path files = {};
         RunConfig first_run; ///< its models are those of an engine that has had no run: what a window offers
         /// A line for a log, on the server's thread: who comes and goes. May be empty.
         std::function<void(const std::string& line)> log;

@@ -5,9 +5,11 @@ namespace refreshlab::remote::message {
 
 // from the client
 inline constexpr auto hello = "hello", command = "command", outlook_asked = "outlook_asked", wheel = "wheel",
-                      look = "look", bye = "bye";
+                      look = "look", bye = "bye", offers_asked = "offers_asked", file_asked = "file_asked",
+                      file_left = "file_left";
 // from the server
 inline constexpr auto welcome = "welcome", refused = "refused", status = "status", rows = "rows",
-                      link = "link", outlook = "outlook", taken = "taken", refusal = "refusal";
+                      link = "link", outlook = "outlook", taken = "taken", refusal = "refusal",
+                      offers = "offers", file = "file";
 
 } // namespace refreshlab::remote::message

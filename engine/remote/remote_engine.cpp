@@ -6,10 +6,13 @@
 #include "engine/remote/messages.h"
 #include "engine/remote/row_receiver.h"
 #include "engine/remote/status_json.h"
+#include "engine/text/utf8.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <fstream>
 #include <future>
 #include <map>
 #include <mutex>
@@ -31,11 +34,29 @@ constexpr size_t longest_of_server = size_t{256} << 20;
 constexpr uint64_t most_on_the_way = 4;
 constexpr std::chrono::milliseconds first_pause{250}, longest_pause{10'000};
 constexpr std::chrono::seconds outlook_patience{60};
+constexpr size_t longest_label = 200, longest_reason = 1000; ///< characters
 
 std::string random_key() {
     std::random_device device;
     return fmt::format("{:08x}{:08x}{:08x}", device(), device(), device());
 }
+
+/// A file that comes. Threads: the connection's writes it, who waits for it reads it, under the mutex.
+struct Download {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::ofstream out;
+    int64_t here = 0, size = -1; ///< bytes; size: not known yet
+    bool done = false;
+    std::string problem;
+    void end(const std::string& why) {
+        const std::lock_guard lock(mutex);
+        if (done) return;
+        problem = why;
+        done = true;
+        changed.notify_all();
+    }
+};
 
 RunOutlook no_outlook(const std::string& problem) {
     RunOutlook outlook;
@@ -206,6 +227,8 @@ struct RemoteEngine::Impl {
             if (type == message::link) return take_link(message);
             if (type == message::taken) return take_taken(message);
             if (type == message::outlook) return take_outlook(message);
+            if (type == message::offers) return take_offers(message);
+            if (type == message::file) return take_file(message);
         } catch (const json::exception& e) {
             throw ProtocolError(std::string("a message of the server is none: ") + e.what());
         } catch (const Error& e) {
@@ -317,8 +340,61 @@ struct RemoteEngine::Impl {
         outlooks.erase(found);
     }
 
-    void refuse_outlooks(const std::string& why) {
+    void take_offers(const json& message) {
+        LinkOffers offers;
+        for (const json& model : message.at("models"))
+            offers.models.push_back({visible_text(model.at("name").get<std::string>(), longest_label),
+                                     model.at("path").get<std::string>()});
+        for (const json& file : message.at("files"))
+            offers.files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<int64_t>(),
+                                    visible_text(file.at("changed").get<std::string>(), longest_label)});
         const std::lock_guard lock(mutex);
+        const auto found = offers_asked.find(message.at("id").get<uint64_t>());
+        if (found == offers_asked.end()) return;
+        found->second.set_value(std::move(offers));
+        offers_asked.erase(found);
+    }
+
+    void take_file(const json& message) {
+        if (!download || download_id != message.at("id").get<uint64_t>()) return; // one that was left
+        if (const auto problem = message.find("problem"); problem != message.end())
+            return end_download(visible_text(problem->get<std::string>(), longest_reason));
+        const auto& bytes = message.at("bytes").get_binary();
+        const auto offset = message.at("offset").get<int64_t>(), size = message.at("size").get<int64_t>();
+        bool done = false;
+        {
+            const std::lock_guard lock(download->mutex);
+            if (offset != download->here || (download->size >= 0 && size != download->size))
+                throw ProtocolError("pieces of a file are not in their order");
+            download->out.write(reinterpret_cast<const char*>(bytes.data()),
+                                static_cast<std::streamsize>(bytes.size()));
+            download->here += static_cast<int64_t>(bytes.size());
+            download->size = size;
+            done = download->here >= size;
+            if (done) download->out.close();
+            download->changed.notify_all();
+        }
+        if (!download->out) return leave_download("it cannot be written here: is the disk full?");
+        if (done) end_download({});
+    }
+
+    void end_download(const std::string& why) {
+        if (download) download->end(why);
+        download.reset();
+    }
+    /// The server need not send more of it.
+    void leave_download(const std::string& why) {
+        if (download && let_in) connection->send({{"type", message::file_left}, {"id", download_id}});
+        end_download(why);
+    }
+
+    /// Whoever waits for an answer gets none.
+    void refuse_outlooks(const std::string& why) {
+        end_download(why);
+        const std::lock_guard lock(mutex);
+        for (auto& [id, promise] : offers_asked)
+            promise.set_value({{}, {}, why});
+        offers_asked.clear();
         for (auto& [id, promise] : outlooks)
             promise.set_value(no_outlook(why));
         outlooks.clear();
@@ -394,6 +470,8 @@ struct RemoteEngine::Impl {
     uint64_t server_errors = 0;
     uint64_t last_given = 0, last_taken = 0; ///< tickets: that have left the queue; that the server has taken
     std::optional<int64_t> looked_at;
+    std::shared_ptr<Download> download; ///< null: none
+    uint64_t download_id = 0;
     std::thread thread;
 
     CommandQueue queue;
@@ -401,8 +479,9 @@ struct RemoteEngine::Impl {
     std::shared_ptr<const EngineStatus> published;
     std::shared_ptr<const Recording> published_recording;
     std::map<uint64_t, std::promise<RunOutlook>> outlooks;
-    uint64_t last_outlook = 0;
-    std::mutex wake_mutex; ///< held while the callback runs
+    std::map<uint64_t, std::promise<LinkOffers>> offers_asked;
+    uint64_t last_outlook = 0; ///< id of a question
+    std::mutex wake_mutex;     ///< held while the callback runs
     std::function<void()> wake;
 };
 
@@ -450,6 +529,80 @@ RunOutlook RemoteEngine::outlook(const RunConfig& config) const {
     const std::lock_guard lock(m_impl->mutex);
     m_impl->outlooks.erase(id);
     return no_outlook("the server has not answered");
+}
+
+LinkOffers RemoteEngine::offers() const {
+    std::future<LinkOffers> answer;
+    uint64_t id = 0;
+    {
+        const std::lock_guard lock(m_impl->mutex);
+        id = ++m_impl->last_outlook;
+        answer = m_impl->offers_asked[id].get_future();
+    }
+    asio::post(m_impl->io, [impl = m_impl.get(), id] {
+        if (impl->let_in)
+            impl->connection->send({{"type", message::offers_asked}, {"id", id}});
+        else
+            impl->refuse_outlooks("there is no connection to the server");
+    });
+    if (answer.wait_for(outlook_patience) == std::future_status::ready) return answer.get();
+    const std::lock_guard lock(m_impl->mutex);
+    m_impl->offers_asked.erase(id);
+    return {{}, {}, "the server has not answered"};
+}
+
+void RemoteEngine::fetch_file(const std::string& name, const std::filesystem::path& to,
+                              const std::function<bool(double share)>& go_on) const {
+    const auto failed = [&](const std::string& why) {
+        return Error("fetching", name, why, {}, ErrorKind::failure);
+    };
+    const std::filesystem::path part = to.string() + ".part";
+    const auto download = std::make_shared<Download>();
+    download->out.open(part, std::ios::binary | std::ios::trunc);
+    if (!download->out) throw Error("writing", part.string(), "this file cannot be made");
+    uint64_t id = 0;
+    {
+        const std::lock_guard lock(m_impl->mutex);
+        id = ++m_impl->last_outlook;
+    }
+    asio::post(m_impl->io, [impl = m_impl.get(), id, name, download] {
+        impl->end_download("another file is fetched now");
+        if (!impl->let_in) return download->end("there is no connection to the server");
+        impl->download = download;
+        impl->download_id = id;
+        impl->connection->send({{"type", message::file_asked}, {"id", id}, {"name", name}});
+    });
+    bool left = false;
+    std::string problem;
+    {
+        std::unique_lock lock(download->mutex);
+        while (!download->done) {
+            download->changed.wait_for(lock, std::chrono::milliseconds(100));
+            const double share =
+                download->size > 0 ? static_cast<double>(download->here) / static_cast<double>(download->size)
+                                   : 0;
+            lock.unlock();
+            left = left || !go_on(share);
+            lock.lock();
+            if (left) break;
+        }
+        problem = download->problem;
+    }
+    std::error_code error;
+    if (left) {
+        asio::post(m_impl->io, [impl = m_impl.get(), id] {
+            if (impl->download_id == id) impl->leave_download("it was left");
+        });
+        std::filesystem::remove(part, error);
+        return;
+    }
+    if (problem.empty()) {
+        std::filesystem::rename(part, to, error);
+        if (error) problem = error.message();
+    }
+    if (problem.empty()) return;
+    std::filesystem::remove(part, error);
+    throw failed(problem);
 }
 
 void RemoteEngine::take_wheel() {

@@ -5,6 +5,8 @@
 #include "engine/remote/road.h"
 
 #include <chrono>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -39,6 +41,10 @@ public:
     void on_news(std::function<void()> wake) override;
     /// Asks the server; without an answer within 60 s, or without a connection, it says so.
     [[nodiscard]] RunOutlook outlook(const RunConfig& config) const override;
+    /// As outlook().
+    [[nodiscard]] LinkOffers offers() const override;
+    void fetch_file(const std::string& name, const std::filesystem::path& to,
+                    const std::function<bool(double share)>& go_on) const override;
     void take_wheel() override;
     void look_at(int64_t position) override;
 

@@ -75,6 +75,9 @@ Stage::Stage(Kind kind)
 void Stage::serve(const std::string& on) {
     remote::EngineServer::Options options;
     options.listen = remote::parse_endpoint(on, "--listen");
+    const auto assets = std::filesystem::path(RL_BUILD_DIR).parent_path() / "assets";
+    options.models = [assets] { return models_in(assets / "models"); };
+    options.files = Robot::scratch("served");
     server = std::make_unique<remote::EngineServer>(engine, options);
 }
 

@@ -2,8 +2,10 @@
 #include "engine/base/json_file.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/text/utf8.h"
 #include "ui/base/value_format.h"
 #include "ui/dialogs/dialogs.h"
+#include "ui/dialogs/link_offers.h"
 #include "ui/dialogs/work_dialog.h"
 #include "ui/dialogs/workspace_files.h"
 #include "ui/draw/widgets.h"
@@ -189,14 +191,134 @@ private:
     std::vector<PlottedSignal> m_plotted;
 };
 
+/// Where a trace of a server is kept here: $STATE/fetched/HOST/NAME, or in a folder for temporary files where nothing is kept.
+fs::path place_of_fetched(const ShellState& state, const std::string& name) {
+    fs::path folder = state.ctx.host.state_folder();
+    if (folder.empty()) folder = fs::temp_directory_path() / "refreshlab";
+    const fs::path host = fs::path(state.ctx.status->link->host).filename(); // what a server says is no path
+    const bool named = !host.empty() && host != "." && host != "..";
+    return folder / "fetched" / (named ? host : fs::path("server")) / fs::path(name).filename();
+}
+
+/// Fetches a trace of the server and opens it as one of this machine.
+Work fetching(ShellState& state, const std::string& name, const std::shared_ptr<WorkOutcome>& outcome) {
+    return [&state, name, to = place_of_fetched(state, name), outcome,
+            &engine = state.ctx.engine](const std::atomic<bool>& cancelled) -> std::function<void()> {
+        std::error_code error;
+        fs::create_directories(to.parent_path(), error);
+        engine.fetch_file(name, to, [&](double share) {
+            outcome->fraction = share;
+            return !cancelled;
+        });
+        if (cancelled) return {};
+        auto open = opening(state, to)(cancelled);
+        return [open = std::move(open), to, &state] {
+            if (open) open();
+            state.say(Toasts::Level::info, fmt::format("Fetched to {}", to.string()));
+        };
+    };
+}
+
 class OpenTraceDialog final : public PathDialog {
 public:
-    explicit OpenTraceDialog(const UiContext& ctx)
-        : PathDialog(ctx, PathPicker::Want::open_file, "trace", "", trace_extension) {}
+    explicit OpenTraceDialog(ShellState& state)
+        : PathDialog(state.ctx, PathPicker::Want::open_file, "trace", "", trace_extension)
+        , m_offers(state)
+        , m_there(state.ctx.status->link.has_value()) {}
     const char* title() const override { return "Open trace"; }
-    bool draw(ShellState& state) override { return draw_path(state, ImGui::GetFontSize() * 14, "Open"); }
+    bool draw(ShellState& state) override {
+        const auto& link = state.ctx.status->link;
+        if (!link) return draw_path(state, ImGui::GetFontSize() * 14, "Open");
+        ImGui::BeginDisabled(m_fetch != nullptr || working());
+        if (ImGui::RadioButton("On the server###there", m_there)) m_there = true;
+        ImGui::SameLine();
+        if (ImGui::RadioButton("On this machine###here", !m_there)) m_there = false;
+        ImGui::EndDisabled();
+        return m_there ? draw_offers(state) : draw_path(state, ImGui::GetFontSize() * 14, "Open");
+    }
+    void put_aside(ShellState& state) override {
+        PathDialog::put_aside(state);
+        if (m_fetch) m_fetch->abandoned = true;
+    }
 
 private:
+    [[nodiscard]] bool draw_offers(ShellState& state) {
+        const LinkOffers* offers = m_offers.look();
+        const float em = ImGui::GetFontSize();
+        bool chosen = false;
+        ImGui::BeginDisabled(m_fetch != nullptr);
+        if (ImGui::BeginChild("offered", ImVec2(0, em * 14), ImGuiChildFlags_Borders)) {
+            if (offers == nullptr)
+                muted_text(state.ctx, "The server is asked");
+            else if (!offers->problem.empty())
+                muted_text(state.ctx, offers->problem);
+            else if (offers->files.empty())
+                muted_text(state.ctx,
+                           "The server offers no trace: it records where it is started with --record DIR");
+            for (const auto& file : offers == nullptr ? std::vector<LinkOffers::File>{} : offers->files) {
+                const std::string label =
+                    fmt::format("{}   {:.1f} MB   {}###{}", visible_text(file.name, 80),
+                                static_cast<double>(file.bytes) / 1e6, file.changed, file.name);
+                if (ImGui::Selectable(label.c_str(), m_chosen == file.name,
+                                      ImGuiSelectableFlags_AllowDoubleClick)) {
+                    m_chosen = file.name;
+                    chosen = ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left);
+                }
+            }
+        }
+        ImGui::EndChild();
+        ImGui::EndDisabled();
+        if (!m_problem.empty()) {
+            ImGui::PushStyleColor(ImGuiCol_Text, state.ctx.theme.text_error);
+            ImGui::TextWrapped("%s", m_problem.c_str());
+            ImGui::PopStyleColor();
+        }
+        return m_fetch ? draw_fetching(state) : draw_fetch_buttons(state, chosen);
+    }
+
+    [[nodiscard]] bool draw_fetch_buttons(ShellState& state, bool chosen) {
+        const float em = ImGui::GetFontSize(), fetch = em * 9, cancel = em * 5;
+        ImGui::Dummy(ImVec2(0, em * 0.2F));
+        ImGui::SetCursorPosX(content_right() - fetch - cancel - ImGui::GetStyle().ItemSpacing.x);
+        if (ImGui::Button("Cancel", ImVec2(cancel, 0))) return false;
+        ImGui::SameLine();
+        ImGui::BeginDisabled(m_chosen.empty());
+        chosen = accent_button(state.ctx, "Fetch and open", fetch) || chosen;
+        ImGui::EndDisabled();
+        if (!chosen || m_chosen.empty()) return true;
+        m_problem.clear();
+        m_fetch = std::make_shared<WorkOutcome>();
+        state.start_job("Fetching " + visible_text(m_chosen, 80), fetching(state, m_chosen, m_fetch),
+                        m_fetch);
+        return true;
+    }
+
+    [[nodiscard]] bool draw_fetching(ShellState& state) {
+        if (m_fetch->done) {
+            m_problem = m_fetch->fault;
+            const bool cancelled = m_fetch->cancelled && *m_fetch->cancelled;
+            m_fetch.reset();
+            return cancelled || !m_problem.empty();
+        }
+        state.ctx.host.keep_awake(0.3);
+        const float em = ImGui::GetFontSize(), cancel = em * 5;
+        const double share = std::max(0.0, m_fetch->fraction.load());
+        ImGui::Dummy(ImVec2(0, em * 0.2F));
+        ImGui::ProgressBar(
+            static_cast<float>(share),
+            ImVec2(content_right() - ImGui::GetCursorPosX() - cancel - em, ImGui::GetFrameHeight()),
+            fmt::format("{:.0f} %", 100 * share).c_str());
+        ImGui::SameLine();
+        ImGui::SetCursorPosX(content_right() - cancel);
+        if (ImGui::Button("Cancel", ImVec2(cancel, 0)) && m_fetch->cancelled) *m_fetch->cancelled = true;
+        return true;
+    }
+
+    OffersOfServer m_offers;
+    bool m_there; ///< the server's traces are listed
+    std::string m_chosen, m_problem;
+    std::shared_ptr<WorkOutcome> m_fetch; ///< under way; null: none
+
     void work_on(ShellState& state, const fs::path& path) override {
         start(state, "Opening " + path.filename().string(), opening(state, path));
     }
@@ -338,7 +460,7 @@ std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state) {
     return std::make_unique<PlottedDialog>(state.ctx);
 }
 std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state) {
-    return std::make_unique<OpenTraceDialog>(state.ctx);
+    return std::make_unique<OpenTraceDialog>(state);
 }
 std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state) {
     return std::make_unique<SaveTraceDialog>(state.ctx, false, false);

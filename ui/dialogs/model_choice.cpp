@@ -8,29 +8,52 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
+#include <algorithm>
+
 namespace refreshlab::ui {
 
 ModelChoice::ModelChoice(ShellState& state)
     : m_state(state)
-    , m_known(known_models(state.ctx.host.assets())) {}
+    , m_offers(state) {
+    if (!remote()) m_known = known_models(state.ctx.host.assets());
+}
+
+bool ModelChoice::is_offered(const std::string& path) const {
+    return !remote() || is_derivation(path) ||
+           std::ranges::any_of(m_known, [&](const KnownModel& model) { return model.path == path; });
+}
+
+/// What the server has, as soon as it has said it.
+void ModelChoice::look_at_offers() {
+    if (!remote()) return;
+    const LinkOffers* offers = m_offers.look();
+    if (offers == nullptr) return;
+    m_known.clear();
+    for (const auto& model : offers->models)
+        m_known.push_back({model.name, model.path});
+    m_offers_problem = offers->problem.empty() ? "The server offers no model" : offers->problem;
+}
 
 void ModelChoice::draw(const char* id, std::string& path, bool derives) {
+    look_at_offers();
     const ImGuiStyle& style = ImGui::GetStyle();
     const float arrow = ImGui::GetFrameHeight() + style.ItemInnerSpacing.x;
     const float browse =
-        ImGui::CalcTextSize("Browse...").x + 2 * style.FramePadding.x + style.ItemInnerSpacing.x;
+        remote() ? 0
+                 : ImGui::CalcTextSize("Browse...").x + 2 * style.FramePadding.x + style.ItemInnerSpacing.x;
     const float derive =
         derives ? ImGui::CalcTextSize("Derive...").x + 2 * style.FramePadding.x + style.ItemInnerSpacing.x
                 : 0;
     ImGui::SetNextItemWidth(-(arrow + browse + derive));
     text_entry(id, &path, ImGuiInputTextFlags_ElideLeft,
-               derives ? "Hugging Face folder, .gguf file or derive:SPEC"
-                       : "Hugging Face folder or .gguf file");
+               derives    ? "Hugging Face folder, .gguf file or derive:SPEC"
+               : remote() ? "Hugging Face folder or .gguf file of the server"
+                          : "Hugging Face folder or .gguf file");
     ImGui::PushID(id);
     ImGui::SameLine(0, style.ItemInnerSpacing.x);
     draw_list(id, path);
-    ImGui::SameLine(0, style.ItemInnerSpacing.x);
-    if (ImGui::Button("Browse...")) {
+    if (!remote()) ImGui::SameLine(0, style.ItemInnerSpacing.x);
+    if (!remote() && ImGui::Button("Browse...")) {
         m_browsing = id;
         m_picker = std::make_unique<PathPicker>(m_state.ctx, PathPicker::Want::model, "model", "");
         ImGui::OpenPopup("browse");
@@ -54,10 +77,17 @@ void ModelChoice::draw_list(const char* id, std::string& path) {
     if (ImGui::BeginCombo("##known", "", ImGuiComboFlags_NoPreview | ImGuiComboFlags_PopupAlignLeft)) {
         for (const KnownModel& model : m_known)
             if (ImGui::Selectable(model.name.c_str(), model.path == path)) path = model.path;
-        draw_published(id, path);
+        if (!remote())
+            draw_published(id, path);
+        else if (m_known.empty())
+            ImGui::TextDisabled("%s",
+                                m_offers_problem.empty() ? "The server is asked" : m_offers_problem.c_str());
         ImGui::EndCombo();
     } else {
-        ImGui::SetItemTooltip("Bundled models, fetched ones, and published ones to fetch");
+        ImGui::SetItemTooltip(
+            "%s", remote() ? "Models that the server offers: bundled ones, fetched ones, and those of its "
+                             "--models"
+                           : "Bundled models, fetched ones, and published ones to fetch");
     }
 }
 

@@ -3,7 +3,6 @@
 #include "engine/base/error.h"
 #include "engine/base/model_path.h"
 #include "engine/control/parameters.h"
-#include "engine/fetch/published_models.h"
 #include "engine/tasks/prompt_file.h"
 #include "ui/base/format.h"
 
@@ -13,19 +12,6 @@
 #include <cmath>
 
 namespace refreshlab::ui {
-
-std::vector<KnownModel> known_models(const std::filesystem::path& assets) {
-    std::vector<KnownModel> models;
-    std::error_code error; // a folder that cannot be read has none
-    for (const auto& entry : std::filesystem::directory_iterator(assets / "models", error))
-        if (may_be_model(entry.path())) models.push_back({model_name(entry.path()), entry.path().string()});
-    std::ranges::sort(models, {}, &KnownModel::name);
-    const std::filesystem::path fetched = models_folder(assets);
-    for (const PublishedModel& model : published_models())
-        if (is_fetched(model, fetched))
-            models.push_back({model_name(fetched / model.file), (fetched / model.file).string()});
-    return models;
-}
 
 NewRun::NewRun(const RunConfig& present, const std::filesystem::path& assets)
     : config(present)

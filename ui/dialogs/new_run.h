@@ -11,13 +11,6 @@
 
 namespace refreshlab::ui {
 
-/// Models that lie where the program looks: bundled ones, then published ones that were fetched; for the lists of "New run".
-struct KnownModel {
-    std::string name; ///< "SmolLM2-135M-Instruct.Q4_1"
-    std::string path;
-};
-[[nodiscard]] std::vector<KnownModel> known_models(const std::filesystem::path& assets);
-
 /// What the dialog "New run" asks for. No ImGui in here.
 class NewRun {
 public:

@@ -216,7 +216,12 @@ void NewRunDialog::draw_models(float column) {
 }
 
 void NewRunDialog::draw_recent_pairs() {
-    const auto& pairs = m_state.settings.recent_pairs;
+    // Of a server those that it offers: others may be this machine's.
+    auto pairs = m_state.settings.recent_pairs;
+    std::erase_if(pairs, [&](const auto& pair) {
+        return (!pair.first.empty() && !m_models.is_offered(pair.first)) ||
+               (!pair.second.empty() && !m_models.is_offered(pair.second));
+    });
     if (pairs.empty()) return;
     ImGui::SameLine();
     if (ImGui::Button("Recent pairs")) ImGui::OpenPopup("recent pairs");

@@ -161,12 +161,40 @@ TEST_CASE("bad options of a server and of a window that connects are one line", 
     refused({"gui", "--connect", "unix:/nowhere/at/all", "--screenshot", picture}, "no server listens there",
             1);
     Server server({"--listen", "127.0.0.1:0"});
-    refused({"gui", "--connect", server.address, "--screenshot", picture}, "saved in the window");
+    refused({"gui", "--connect", server.address, "--screenshot", picture, "--teacher", "x", "--student", "y"},
+            "no prompt is given");
+    refused({"gui", "--connect", server.address, "--screenshot", picture, "--prompt", "x", "--teacher",
+             "no-such"},
+            "no-such");
     refused({"gui", "--connect", "127.0.0.1:x", "--screenshot", picture}, "--connect");
-    refused({"gui", "--connect", "127.0.0.1:1", "--screenshot", picture, "--prompt", "x"},
-            "start the run in the window");
+    refused({"gui", "--connect", "127.0.0.1:1", "--screenshot", picture, "--there", "x"}, "--connect ssh://");
+    refused({"gui", "--connect", "ssh://a b", "--screenshot", picture}, "is no address");
+    refused({"serve", "--models", "/nowhere/at/all"}, "is no folder");
     refused({"gui", "--connect", "127.0.0.1:1", "--screenshot", picture, "--record", picture + ".rlt"},
             "the engine is the server's");
+}
+
+TEST_CASE("a picture of a server's run: of one that is started, and of one that is there", "[serve]") {
+    Folder folder;
+    Server server({"--listen", "127.0.0.1:0"});
+    const auto takes = [&](std::vector<std::string> more, const std::string& name) {
+        std::vector<std::string> words{
+            RL_BUILD_DIR "/refreshlab", "gui",    "--connect", server.address, "--screenshot",
+            (folder / name).string(),   "--size", "800x600"};
+        words.insert(words.end(), more.begin(), more.end());
+        Process gui(words);
+        CHECK(gui.end(0) == 0);
+        CHECK(fs::file_size(folder / name) > 10'000);
+    };
+    takes({"--prompt", "Write a chronicle of 2 companies.", "--max-tokens", "30", "--threads", "1"},
+          "started.png");
+    remote::RemoteEngine link(to(server.address));
+    LinkWatcher watch(link);
+    REQUIRE(watch.until([](const EngineStatus& s) { return finished(s); }));
+    REQUIRE(watch.until([&](const EngineStatus&) { return link.recording() && link.recording()->end(); }));
+    const auto before = link.recording()->info().id;
+    takes({}, "there.png");
+    CHECK(link.recording()->info().id == before); // nobody has started another
 }
 
 } // namespace serve_test

@@ -1,7 +1,9 @@
 #include "engine/record/recording/recording.h"
+#include "engine/record/trace/trace_store.h"
 #include "tests/gui/robot.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace refreshlab::gui {
 
@@ -80,13 +82,43 @@ void a_lost_connection_loses_nothing(Robot& r) {
         [&] { return same_here(r); })); // this engine has outlived its server, and its run comes again
 }
 
+/// The dialogs know the server's models and traces.
+void the_servers_files_are_offered(Robot& r) {
+    start_there(r, r.config(200));
+    const auto folder = Robot::scratch("served");
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    save_trace(folder / "there.rlt", r.recording());
+    r.act("run.new");
+    GUI_CHECK(r.until([&] { return r.dialog_open("New run"); }));
+    r.te->SetRef("//New run");
+    GUI_CHECK(!r.te->ItemExists("##teacher/Browse...")); // this machine's disk
+    r.te->ItemClick("##teacher/##known");
+    GUI_CHECK(r.until([&] { return r.shows("llama-tales-student"); }));
+    r.te->ItemClick("//$FOCUSED/llama-tales-student");
+    GUI_CHECK(r.until([&] { return r.shows("llama-tales-student"); }));
+    r.close_dialog("New run");
+
+    const size_t runs = r.ctx().runs.tree().runs().size();
+    r.act("file.open_trace");
+    GUI_CHECK(r.until([&] { return r.shows("there.rlt"); }));
+    r.te->ItemClick("//Open trace/**/###there.rlt");
+    r.te->ItemClick("//Open trace/Fetch and open");
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Open trace"); }, 4000));
+    GUI_CHECK(r.until([&] { return was_said(r, "Fetched to"); }));
+    GUI_CHECK(r.ctx().runs.tree().runs().size() == runs + 1);
+    GUI_CHECK(same_here(r)); // the file's run is shown
+    std::filesystem::remove_all(folder);
+}
+
 } // namespace
 
 std::vector<Case> remote_cases() {
-    return {
-        {"remote", "RE1 a window steers the engine of a server", a_window_steers_a_server},
-        {"remote", "RE2 another window takes the wheel, and this one takes it back", the_wheel_is_taken},
-        {"remote", "RE3 a lost connection loses nothing and comes back", a_lost_connection_loses_nothing}};
+    return {{"remote", "RE1 a window steers the engine of a server", a_window_steers_a_server},
+            {"remote", "RE2 another window takes the wheel, and this one takes it back", the_wheel_is_taken},
+            {"remote", "RE3 a lost connection loses nothing and comes back", a_lost_connection_loses_nothing},
+            {"remote", "RE4 models and traces of the server are offered, and fetched",
+             the_servers_files_are_offered}};
 }
 
 } // namespace refreshlab::gui

@@ -1,3 +1,4 @@
+#include "engine/fetch/known_models.h"
 #include "ui/dialogs/new_run.h"
 #include "ui/dialogs/prompt_files.h"
 
