@@ -194,8 +194,7 @@ Command add_gui_command(CLI::App& app) {
     command->add_option("--ssh", options->ssh, "The ssh client for --connect ssh://...")
         ->type_name("PROGRAM")
         ->capture_default_str();
-    command
-        ->add_option("--token-file", options->token_file, "Its first line is what that server wants to know")
+    command->add_option("--token-file", options->token_file, "Its first line is the secret of that server")
         ->type_name("FILE");
     command->add_flag("--paused", options->paused, "Prefill, then wait for a person to press play");
     command

@@ -193,17 +193,18 @@ Command add_serve_command(CLI::App& app) {
     options->listen = fmt::format("127.0.0.1:{}", remote::default_port);
     CLI::App* command = app.add_subcommand(
         "serve", "An engine without a window, for `gui --connect` on another machine (docs/howto/server.md)");
-    CLI::Option* listen =
-        command
-            ->add_option(
-                "--listen", options->listen,
-                "Address; port 0: one that is free. Of others than this machine's own it needs --token-file")
-            ->type_name("HOST:PORT")
-            ->capture_default_str();
+    CLI::Option* listen = command
+                              ->add_option("--listen", options->listen,
+                                           "Address to listen on; port 0 takes a free one. An address that "
+                                           "other machines can reach needs --token-file")
+                              ->type_name("HOST:PORT")
+                              ->capture_default_str();
     command->add_option("--unix", options->unix_path, "A Unix socket instead, which this user alone can open")
         ->type_name("PATH")
         ->excludes(listen);
-    command->add_option("--token-file", options->token_file, "Its first line is what a client must know")
+    command
+        ->add_option("--token-file", options->token_file,
+                     "Its first line is the secret that a window must send")
         ->type_name("FILE");
     command
         ->add_option("--record", options->record,
