@@ -1,4 +1,4 @@
-// Either end is killed at any moment: the other one has what it had, and the trace is whole.
+// What fails at one end: either is killed at any moment, or the disk there is full. The other one has what it had, and the trace is whole.
 #include "engine/record/trace/trace_store.h"
 #include "engine/remote/remote_engine.h"
 #include "tests/app/serve/processes.h"
@@ -6,6 +6,7 @@
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <random>
@@ -127,6 +128,24 @@ TEST_CASE(
 
 TEST_CASE("a window that is killed at any moment ends no run", "[serve]") {
     kill_windows(4, std::mt19937(seed(72)));
+}
+
+TEST_CASE("a full disk there stops the recording and not the run, and the window is told", "[serve]") {
+    Folder folder;
+    // POSIX counts in blocks of 512 bytes. The trace of the whole run is larger.
+    Server server({"--listen", "127.0.0.1:0", "--record", (folder / "traces").string()}, "ulimit -f 1200");
+    remote::RemoteEngine link(to(server.address));
+    LinkWatcher watch(link);
+    start(link, watch);
+    REQUIRE(watch.until(
+        [&](const EngineStatus& s) { return s.state == EngineState::finished && link.recording()->end(); }));
+    CHECK(link.recording()->steps() == tokens);
+    CHECK_THAT(link.status()->trace_error, Catch::Matchers::ContainsSubstring("File too large"));
+    CHECK(server.end(SIGTERM) == 128 + SIGTERM);
+    const auto there = load_trace(only_file(folder / "traces"));
+    REQUIRE(there.size() == 1);
+    CHECK(there[0]->steps() < tokens);
+    check_common(*there[0], *link.recording());
 }
 
 TEST_CASE("a hundred servers are killed", "[.kill]") {

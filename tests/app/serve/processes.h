@@ -88,21 +88,24 @@ private:
     FILE* m_out = nullptr;
 };
 
-/// `refreshlab serve`, once it listens.
+/// `refreshlab serve`, once it listens. \param before  what a shell does first: its limits are the server's; empty: no shell
 class Server : public Process {
 public:
-    explicit Server(const std::vector<std::string>& options)
-        : Process(words(options)) {
+    explicit Server(const std::vector<std::string>& options, const std::string& before = {})
+        : Process(words(options, before)) {
         const std::string said = line();
-        const std::string before = "listening on ";
-        REQUIRE(said.starts_with(before));
-        address = said.substr(before.size(), said.size() - before.size() - 1);
+        const std::string start = "listening on ";
+        REQUIRE(said.starts_with(start));
+        address = said.substr(start.size(), said.size() - start.size() - 1);
     }
     std::string address;
 
 private:
-    static std::vector<std::string> words(const std::vector<std::string>& options) {
-        std::vector<std::string> all{RL_BUILD_DIR "/refreshlab", "serve"};
+    static std::vector<std::string> words(const std::vector<std::string>& options,
+                                          const std::string& before) {
+        std::vector<std::string> all;
+        if (!before.empty()) all = {"/bin/sh", "-c", before + "; exec \"$0\" \"$@\""};
+        all.insert(all.end(), {RL_BUILD_DIR "/refreshlab", "serve"});
         all.insert(all.end(), options.begin(), options.end());
         return all;
     }
