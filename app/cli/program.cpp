@@ -74,6 +74,7 @@ int run_program(int argc, const char* const* argv) {
     add(add_policies_command);
     add(add_derive_command);
     add(add_train_gate_command);
+    add(add_profile_command);
     add(add_check_command);
     add(add_bench_command);
     add(add_landscape_command);

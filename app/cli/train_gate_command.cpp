@@ -11,7 +11,9 @@ Command add_train_gate_command(CLI::App& app) {
     CLI::App* command = app.add_subcommand(
         "train-gate", "Trains the gate of a cache policy for a model, and compares it with "
                       "other policies on texts held out (docs/howto/train-gate.md)");
-    command->add_option("METHOD", options->method, "trim_kv or locret")->required()->type_name("METHOD");
+    command->add_option("METHOD", options->method, "trim_kv, make_each_token_count, locret or attention_gate")
+        ->required()
+        ->type_name("METHOD");
     command->add_option("--model", options->model, "A checkpoint folder or a .gguf file")
         ->required()
         ->type_name("MODEL");
@@ -42,22 +44,24 @@ Command add_train_gate_command(CLI::App& app) {
     command->add_option("--length", options->length, "Most tokens of a text (default 512)")
         ->type_name("N")
         ->check(CLI::Range(64, 1 << 20));
-    command->add_option("--width", options->width, "Inner width of the gate (default: trim_kv 64, locret 32)")
+    command
+        ->add_option("--width", options->width,
+                     "Inner width of the gate (default 64; locret and attention_gate 32)")
         ->type_name("N")
         ->check(CLI::Range(1, 65536));
-    command
-        ->add_option("--learning-rate", options->learning_rate,
-                     "Of AdamW (default: trim_kv 0.003, locret 0.002)")
+    command->add_option("--learning-rate", options->learning_rate, "Of AdamW (default 0.003, locret 0.002)")
         ->type_name("X")
         ->check(CLI::Range(1e-8, 1.0));
     command
-        ->add_option("--capacity", options->capacity,
-                     "trim_kv: the budget that it is trained for, as a share of a text (default 0.25)")
+        ->add_option(
+            "--capacity", options->capacity,
+            "The budget that it is trained for, as a share of a text; of attention_gate of a prompt (default "
+            "0.25); not of locret")
         ->type_name("SHARE")
         ->check(CLI::Range(0.001, 1.0));
     command
         ->add_option("--capacity-weight", options->capacity_weight,
-                     "trim_kv: weight of the loss of what is above it (default 1)")
+                     "Weight of the loss of what is above it, or differs from it (default 1); not of locret")
         ->type_name("X")
         ->check(CLI::Range(0.0, 1e6));
     command
@@ -67,9 +71,10 @@ Command add_train_gate_command(CLI::App& app) {
         ->check(CLI::Range(0.0, 1e6));
     command
         ->add_option("--reading", options->readings,
-                     "How an ambiguous point of the source is read: input=normed|residual and "
-                     "decay=bias|multiply of trim_kv, rope=before|after and target=attention|logits of "
-                     "locret; the first is the default. May be repeated")
+                     "How an ambiguous point of the source is read: input=normed|residual of all but locret, "
+                     "decay=bias|multiply of trim_kv and make_each_token_count, rope=before|after and "
+                     "target=attention|logits of locret, sees=prompt|earlier of attention_gate; the first is "
+                     "the default. May be repeated")
         ->type_name("KEY=CHOICE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);

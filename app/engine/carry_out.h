@@ -16,5 +16,6 @@ namespace refreshlab::app {
 [[nodiscard]] int carry_out(const ScoreCommandOptions& options);
 [[nodiscard]] int carry_out(const StudyCommandOptions& options);
 [[nodiscard]] int carry_out(const TrainGateOptions& options);
+[[nodiscard]] int carry_out(const ProfileOptions& options);
 
 } // namespace refreshlab::app

@@ -47,6 +47,7 @@ public:
     [[nodiscard]] int carry_out(const ScoreCommandOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const StudyCommandOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const TrainGateOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const ProfileOptions& options) const override { return begin(options); }
 
     [[nodiscard]] std::unique_ptr<EngineLink>
     make_engine(const std::optional<std::filesystem::path>& record) const override {

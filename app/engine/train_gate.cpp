@@ -1,5 +1,6 @@
 #include "app/base/output.h"
 #include "app/engine/carry_out.h"
+#include "app/engine/work_progress.h"
 #include "app/options/run_options.h"
 #include "app/options/train_gate_options.h"
 #include "engine/base/bytes_text.h"
@@ -15,7 +16,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -84,29 +84,6 @@ GateTraining training_of(const TrainGateOptions& options) {
     return how;
 }
 
-/// A line of progress on a terminal, else a line for every twentieth of the work.
-class TrainingProgress {
-public:
-    ~TrainingProgress() {
-        if (m_drawn) draw_line("");
-    }
-    void show(double done, const std::string& what) {
-        const std::string line = fmt::format("{:3.0f} % {}", 100 * done, what);
-        const int twentieth = static_cast<int>(20 * done);
-        if (m_terminal) {
-            draw_line(line);
-            m_drawn = true;
-        } else if (twentieth != m_twentieth) {
-            m_twentieth = twentieth;
-            say("{}\n", line);
-        }
-    }
-
-private:
-    bool m_terminal = ::isatty(STDERR_FILENO) == 1, m_drawn = false;
-    int m_twentieth = -1;
-};
-
 std::string time_left(double seconds) {
     if (seconds < 90) return fmt::format("{:.0f} s", seconds);
     if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
@@ -128,7 +105,7 @@ bool train(GateTrainer& trainer, int64_t steps, const fs::path& part) {
     const auto start = Clock::now();
     auto saved = start;
     const int64_t before = trainer.steps_done();
-    TrainingProgress progress;
+    WorkProgress progress;
     while (trainer.steps_done() < steps) {
         if (interrupted() != 0) {
             if (trainer.steps_done() > 0) trainer.checkpoint(part);
@@ -213,7 +190,7 @@ int carry_out(const TrainGateOptions& options) {
         load_gate(options.out, options.method, model.config(), how.model);
     StudyResult result;
     {
-        TrainingProgress progress;
+        WorkProgress progress;
         auto judged = judge_gate(model, gate, texts[0], options.seed, [&](double done) {
             progress.show(done, "comparing on texts held out");
             return interrupted() == 0;

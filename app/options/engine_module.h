@@ -25,6 +25,7 @@ struct ScoreCommandOptions;
 struct StudyCommandOptions;
 struct SweepCommandOptions;
 struct TrainGateOptions;
+struct ProfileOptions;
 
 /// All that the program asks of the engine. The engine with libtorch is a library of its own, which is loaded when a command needs it:
 /// traces, figures and tables do without.
@@ -50,6 +51,7 @@ public:
     [[nodiscard]] virtual int carry_out(const ScoreCommandOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const StudyCommandOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const TrainGateOptions& options) const = 0;
+    [[nodiscard]] virtual int carry_out(const ProfileOptions& options) const = 0;
 
     /// The engine of a window. Throws Error{bad_input}: the trace cannot be written.
     /// \param record  trace that every run is recorded into

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/policies/cache_policy.h"
+#include "engine/policies/cache_profile.h"
 
 #include <map>
 #include <memory>
@@ -26,11 +27,16 @@ struct CacheParameter {
     bool live = false;                     ///< may change between two steps (CachePolicy::set_values)
 };
 
-/// One file that a cache policy can be given.
+/// One file that a cache policy can be given. It belongs to a model.
 struct CacheFile {
+    enum class Kind : uint8_t {
+        gate,   ///< trained (interface Gate): safetensors
+        profile ///< measured (CacheProfile): JSON
+    };
     std::string_view key;   ///< "gate"
     std::string_view label; ///< sentence case
     std::string_view help;  ///< one sentence: what it is, and what stands in for it where none is named
+    Kind kind = Kind::gate;
 };
 
 /// The parameters of a policy, all of them, each in its range. Booleans are 0 or 1, choices an index.
@@ -56,8 +62,10 @@ struct CacheMethod {
     std::string_view source;  ///< paper
     std::string_view family;  ///< of methods that stand together in a list: "Merge"; set by the registry
     std::vector<CacheParameter> parameters;
-    /// Of a method with a trained gate (interface Gate): where the gates of the run's models lie, see cache_files.h.
+    /// Where they lie if none is named: engine/control/model_files.h.
     std::vector<CacheFile> files = {};
+    /// Of a method with a profile: what that says of each layer of a model. Null: it has none.
+    std::vector<ProfilePart> (*profile)(const PolicyContext& model) = nullptr;
     bool prompt_only = false; ///< thins the prompt's entries alone: all that is generated stays
     bool given_text = false;  ///< works on a given text alone: it has to know what comes
     std::unique_ptr<CachePolicy> (*make)(const CacheValues& values, const PolicyContext& context) = nullptr;

@@ -13,6 +13,7 @@ namespace refreshlab {
 
 class CacheValues;
 class EntryCodec;
+struct CacheProfile;
 enum class KvHalf : uint8_t;
 
 /// Numbers [n0][n1][n2], densely; a view that lives as long as the call that brings it. Empty where nobody asked for it.
@@ -29,6 +30,8 @@ struct PolicyContext {
     int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
     int64_t prompt_length = 0;
     uint64_t seed = 0;
+    std::shared_ptr<const CacheProfile> profile =
+        nullptr;                         ///< of a method that has one (CacheMethod::profile); not null
     std::vector<float> rope_frequencies; ///< [head_dim / 2]; channel c turns with c + head_dim / 2
     [[nodiscard]] int64_t group() const { return heads / kv_heads; } ///< query heads of a KV head
 };
@@ -51,6 +54,8 @@ struct PolicyNeeds {
     bool rotated_query = false; ///< each step: its queries after RoPE, whatever raw_queries says
     bool future =
         false; ///< attention that a given text will pay, in a run that keeps everything (policy oracle)
+    /// Each step, before attention: its queries after RoPE as the layer below lets one expect them
+    bool guessed_query = false;
     /// So many tokens behind the prompt (its last ones again, in turns) are read in a pass of their own by the model that decodes, and shown
     /// as a future is; their entries are dropped
     int64_t pseudo_tokens = 0;
@@ -95,6 +100,9 @@ struct StepView {
     int64_t step = 0;     ///< 1 = the first after the prompt
     Cube query;           ///< [1, heads, head_dim]
     Cube rotated_query;   ///< [1, heads, head_dim], before attention alone
+    /// [1, heads, head_dim], before attention alone: what they would be if the layer read what the one below reads. Empty in the lowest
+    /// layer
+    Cube guessed_query;
     // --- after attention only ---
     /// [kv_heads]: positions that attention read, ascending; the new one is the last.
     std::span<const std::span<const int64_t>> read;

@@ -137,7 +137,9 @@ void check_cache_policy(const CachePolicyConfig& config, int64_t context, const 
             refuse(parameter.key, fmt::format("{} is not a whole number", value));
         if (parameter.key == "kernel" && std::fmod(value, 2) == 0)
             refuse(parameter.key, fmt::format("{} is even", value), "a pooling kernel has a middle: 5 or 7");
-        if ((parameter.key == "budget" || parameter.key == "partial") && value > static_cast<double>(context))
+        const bool chosen = value != parameter.fallback; // a default above the context keeps everything
+        if (chosen && (parameter.key == "budget" || parameter.key == "partial") &&
+            value > static_cast<double>(context))
             refuse(parameter.key,
                    fmt::format("{} entries are more than the {} that the run can reach", value, context),
                    "the models' context, or prompt and max_tokens, set the limit");
@@ -158,6 +160,8 @@ bool has_full_steps(const CachePolicyConfig& config) {
     context.layers = context.heads = context.kv_heads = context.prompt_length = 1;
     context.head_dim = 2;
     context.rope_frequencies = {1};
+    if (find_cache_method(config.policy)->profile != nullptr)
+        context.profile = std::make_shared<CacheProfile>(even_profile(config.policy, context));
     return make_cache_policy(config, context)->full_step_now();
 }
 

@@ -13,7 +13,7 @@ namespace refreshlab {
 
 /// A file of a cache policy.
 struct PolicyFile {
-    std::string path; ///< empty: what lies beside the model (engine/control/gate_files.h)
+    std::string path; ///< empty: what lies beside the model (engine/control/model_files.h)
     std::string
         digest; ///< of the bytes that a recorded run read; empty: not known. A file of another digest is refused
     /// What is asked for. The digest says what was found.
@@ -21,7 +21,7 @@ struct PolicyFile {
 };
 
 /// A cache policy as data: the name of a method and all its parameters. Plain data, JSON both ways:
-/// {"policy": "snapkv", "budget": 256, "pool": "mean"}, {"policy": "trim_kv", "gate": "FILE", "gate_digest": "..."}.
+/// {"policy": "snapkv", "budget": 256, "pool": "mean"}, {"policy": "trim_kv", "gate": "FILE", "file_digest": "..."}.
 struct CachePolicyConfig {
     std::string policy = "full";
     std::map<std::string, double, std::less<>>
@@ -41,7 +41,7 @@ struct CachePolicyConfig {
                                                        const std::string& path = {});
 
 /// Throws Error{bad_input} naming `what` where the method cannot work in a run with room for `context` positions: a budget larger
-/// than that, an even kernel, unknown or missing values (of a configuration made in code).
+/// than that which is not the method's default, an even kernel, unknown or missing values (of a configuration made in code).
 void check_cache_policy(const CachePolicyConfig& config, int64_t context, const std::string& what);
 
 /// Whether a method knows full steps (CachePolicy::full_step_now).

@@ -87,6 +87,12 @@ inline constexpr double most_entries = 1 << 24; ///< longer than any context
 [[nodiscard]] inline CacheParameter sinks() {
     return whole("sinks", "Sinks", "entries", "The first tokens, which never leave.", 0, 4096, 4);
 }
+[[nodiscard]] inline CacheParameter profile_queries(double fallback) {
+    return whole(
+        "profile_queries", "Profile queries", "tokens",
+        "The prompt's last tokens, on whose queries it is chosen in which channels entries are compared.", 1,
+        4096, fallback);
+}
 [[nodiscard]] inline CacheParameter dense_layers() {
     return whole("dense_layers", "Dense layers", "layers", "The first layers, which read everything.", 0,
                  4096, 2);
@@ -116,6 +122,13 @@ inline constexpr double most_entries = 1 << 24; ///< longer than any context
     return {"step_gate", "Gate of steps",
             "In mode overfill, where another model reads the prompt: the trained gate of the student, which "
             "decodes; none: the one that lies beside it."};
+}
+
+[[nodiscard]] inline CacheFile profile_file() {
+    return {"profile", "Profile",
+            "What was measured of the model that reads the prompt (refreshlab profile); none: what lies "
+            "beside the model.",
+            CacheFile::Kind::profile};
 }
 
 } // namespace refreshlab::cache_parameters

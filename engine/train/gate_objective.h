@@ -15,8 +15,9 @@ namespace refreshlab {
 
 /// How hard an objective is asked for.
 struct ObjectiveOptions {
-    double capacity = 0.25;     ///< TRIM-KV: the budget M as a share of a text's tokens
-    double capacity_weight = 1; ///< TRIM-KV: of the loss of what is above it
+    /// TRIM-KV: the budget M as a share of a text's tokens; Attention-Gate: the share of a prompt that shall stay
+    double capacity = 0.25;
+    double capacity_weight = 1; ///< of the loss of what is above it, or differs from it
     double smoothness = 0.0025; ///< Locret: weight of the squared difference of neighbouring scores
     GateSettings readings = {}; ///< of the kind of objective; each one of its choices
 };
@@ -48,7 +49,9 @@ struct ObjectiveKind {
 };
 namespace objective_kinds {
 [[nodiscard]] ObjectiveKind trim_kv();
+[[nodiscard]] ObjectiveKind make_each_token_count();
 [[nodiscard]] ObjectiveKind locret();
+[[nodiscard]] ObjectiveKind attention_gate();
 } // namespace objective_kinds
 /// One for each kind of gate, in the same order.
 [[nodiscard]] std::span<const ObjectiveKind> all_objective_kinds();

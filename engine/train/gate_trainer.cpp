@@ -51,7 +51,9 @@ std::string digest_of(const std::string& text) {
 } // namespace
 
 std::span<const ObjectiveKind> all_objective_kinds() {
-    static const std::vector<ObjectiveKind> kinds{objective_kinds::trim_kv(), objective_kinds::locret()};
+    static const std::vector<ObjectiveKind> kinds{
+        objective_kinds::trim_kv(), objective_kinds::make_each_token_count(), objective_kinds::locret(),
+        objective_kinds::attention_gate()};
     return kinds;
 }
 
@@ -81,6 +83,8 @@ struct GateTrainer::Impl {
         RL_ASSERT(!texts.empty() && how.steps > 0 && how.batch > 0);
         for (const auto& layer : gate->weights()) {
             for (const at::Tensor& weight : layer) {
+                const auto is_it = [&](const at::Tensor& known) { return known.is_same(weight); };
+                if (std::ranges::any_of(weights, is_it)) continue; // layers share it
                 weights.push_back(weight);
                 weights.back().set_requires_grad(true);
             }

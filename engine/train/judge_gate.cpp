@@ -39,6 +39,7 @@ std::vector<CachePolicyConfig> compared(const std::string& method, const Trainin
         const int64_t last = policy.values.contains("last_tokens") ? entries / 4 : 0;
         set("last_tokens", last);
         set("budget", entries - last + (thins_all ? (all - text.prompt) / 2 : 0));
+        set("choose", 1); // by budget
         set("window", std::min<int64_t>(32, entries / 4));
         policies.push_back(std::move(policy));
     }

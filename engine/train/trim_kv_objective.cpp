@@ -1,7 +1,8 @@
 // What TRIM-KV's gate is trained for: while it trains nothing is evicted, but attention to a token fades by beta with every step, so that
 // gradients reach beta. Loss: KL(model || model with fading) + next token + capacity, where capacity is what is held above the budget M:
-// max(0, sum_i beta_i^(t-i) - M) / M, mean over tokens t, KV heads and layers.
-// Source: reference/cache-definitions.md, section 11; Bui et al. 2025. M is a share of the text, because texts here differ in length; its
+// max(0, sum_i beta_i^(t-i) - M) / M, mean over tokens t, KV heads and layers. Make Each Token Count sums over KV heads and layers
+// before it compares, with the budget of all of them.
+// Source: reference/cache-definitions.md, section 11; Bui et al. 2025 and 2026. M is a share of the text, because texts here differ in length; its
 // loss is divided by M for the same reason (our choices).
 #include "engine/train/frozen_llama.h"
 #include "engine/train/gate_objective.h"
@@ -17,8 +18,9 @@ namespace {
 
 class TrimKvObjective final : public GateObjective {
 public:
-    TrimKvObjective(const LlamaModel& model, ObjectiveOptions options)
+    TrimKvObjective(const LlamaModel& model, ObjectiveOptions options, bool one_budget)
         : m_model(model)
+        , m_one_budget(one_budget)
         , m_group(model.config().num_heads / model.config().num_kv_heads)
         , m_options(std::move(options)) {}
 
@@ -31,21 +33,30 @@ public:
             const c10::AutoGradMode off(false);
             model_rows = at::log_softmax(m_model.run(text.ids), -1);
         }
-        at::Tensor above; // capacity loss, sum over layers
+        at::Tensor held;  // [n], mean over layers and KV heads, where they have one budget
+        at::Tensor above; // capacity loss where each has its own, mean over layers
+        const double share = 1 / static_cast<double>(gate.weights().size());
+        const auto excess = [&](const at::Tensor& of) { return at::relu(of - budget).mean() / budget; };
+        const auto add = [](at::Tensor& sum, const at::Tensor& part) {
+            sum = sum.defined() ? sum + part : part;
+        };
         const at::Tensor rows = at::log_softmax(
             m_model.run(text.ids,
                         [&](int64_t layer, const GateInputs& in, const at::Tensor& logits) {
                             const at::Tensor fade = fading(gate.scores(layer, in, training_math()));
-                            const at::Tensor held = at::tril(fade.exp()).sum(-1); // [kv_heads, n]
-                            const at::Tensor over = at::relu(held - budget).mean() / budget;
-                            above = above.defined() ? above + over : over;
+                            const at::Tensor of_heads = at::tril(fade.exp()).sum(-1); // [kv_heads, n]
+                            if (m_one_budget) {
+                                add(held, of_heads.mean(0) * share);
+                            } else {
+                                add(above, excess(of_heads) * share);
+                            }
                             const at::Tensor by_head = fade.repeat_interleave(m_group, 0);
                             return multiplies ? logits * by_head.exp() : logits + by_head;
                         }),
             -1);
         const at::Tensor kl = (model_rows.exp() * (model_rows - rows)).sum(-1).mean();
         const at::Tensor next = -rows.narrow(0, 0, n - 1).gather(1, next_tokens(text, rows)).mean();
-        const at::Tensor capacity = above / static_cast<double>(gate.weights().size());
+        const at::Tensor capacity = m_one_budget ? excess(held) : above;
         return {kl + next + m_options.capacity_weight * capacity,
                 {kl.item<double>(), next.item<double>(), capacity.item<double>()}};
     }
@@ -64,6 +75,7 @@ private:
     }
 
     FrozenLlama m_model;
+    bool m_one_budget;
     int64_t m_group;
     ObjectiveOptions m_options;
 };
@@ -82,7 +94,17 @@ ObjectiveKind objective_kinds::trim_kv() {
          {"bias", "multiply"}}};
     kind.make = [](const LlamaModel& model,
                    const ObjectiveOptions& options) -> std::unique_ptr<GateObjective> {
-        return std::make_unique<TrimKvObjective>(model, options);
+        return std::make_unique<TrimKvObjective>(model, options, false);
+    };
+    return kind;
+}
+
+ObjectiveKind objective_kinds::make_each_token_count() {
+    ObjectiveKind kind = trim_kv();
+    kind.method = "make_each_token_count";
+    kind.make = [](const LlamaModel& model,
+                   const ObjectiveOptions& options) -> std::unique_ptr<GateObjective> {
+        return std::make_unique<TrimKvObjective>(model, options, true);
     };
     return kind;
 }

@@ -179,7 +179,9 @@ std::optional<CachePolicyConfig> CacheControls::draw_file(UiContext& ctx, const 
     }
     ImGui::SameLine();
     if (ImGui::Button("...##file", ImVec2(button, 0))) {
-        m_picker = std::make_unique<PathPicker>(ctx, PathPicker::Want::open_file, "gate", "", ".safetensors");
+        const bool gate = file.kind == CacheFile::Kind::gate;
+        m_picker = std::make_unique<PathPicker>(ctx, PathPicker::Want::open_file, gate ? "gate" : "profile",
+                                                "", gate ? ".safetensors" : ".json");
         ImGui::OpenPopup("choose a file");
     }
     ImGui::SetItemTooltip("Choose the file");

@@ -19,8 +19,9 @@ constexpr const char* gate_format = "refreshlab gate";
 constexpr const char* gate_version = "1";
 constexpr int64_t widest_gate = 1 << 16;
 
-std::string weight_name(size_t layer, std::string_view name) {
-    return fmt::format("layers.{}.{}", layer, name);
+std::string weight_name(size_t layer, const GateWeight& weight) {
+    return weight.shared ? fmt::format("shared.{}", weight.name)
+                         : fmt::format("layers.{}.{}", layer, weight.name);
 }
 
 int64_t padding_of(const ModelConfig& model) {
@@ -92,9 +93,10 @@ void save_gate(const std::filesystem::path& path, const TokenGate& gate, const M
     std::vector<NamedTensor> tensors;
     for (size_t layer = 0; layer < gate.weights().size(); ++layer) {
         for (size_t i = 0; i < places.size(); ++i) {
+            if (places[i].shared && layer > 0) continue;
             at::Tensor weight = gate.weights()[layer][i].detach();
             if (places[i].reads_hidden) weight = weight.narrow(1, 0, model.hidden_size);
-            tensors.push_back({weight_name(layer, places[i].name), weight.to(at::kBFloat16).contiguous()});
+            tensors.push_back({weight_name(layer, places[i]), weight.to(at::kBFloat16).contiguous()});
         }
     }
     write_safetensors(path, said, tensors);
@@ -114,7 +116,11 @@ std::unique_ptr<TokenGate> load_gate(const std::filesystem::path& path, std::str
     std::vector<std::vector<at::Tensor>> layers(static_cast<size_t>(model.num_layers));
     for (size_t layer = 0; layer < layers.size(); ++layer) {
         for (const GateWeight& place : kind->weights(model, width)) {
-            at::Tensor weight = file.weight(weight_name(layer, place.name), place);
+            if (place.shared && layer > 0) {
+                layers[layer].push_back(layers.front()[layers[layer].size()]);
+                continue;
+            }
+            at::Tensor weight = file.weight(weight_name(layer, place), place);
             if (place.reads_hidden) weight = at::constant_pad_nd(weight, {0, padding_of(model)});
             layers[layer].push_back(weight.contiguous());
         }

@@ -47,7 +47,8 @@ const GateMath& training_math() {
 }
 
 std::span<const GateKind> all_gate_kinds() {
-    static const std::vector<GateKind> kinds{gate_kinds::trim_kv(), gate_kinds::locret()};
+    static const std::vector<GateKind> kinds{gate_kinds::trim_kv(), gate_kinds::make_each_token_count(),
+                                             gate_kinds::locret(), gate_kinds::attention_gate()};
     return kinds;
 }
 
@@ -93,6 +94,10 @@ std::unique_ptr<TokenGate> TokenGate::untrained(const GateKind& kind, const Mode
     std::vector<std::vector<at::Tensor>> layers(static_cast<size_t>(model.num_layers));
     for (auto& layer : layers) {
         for (const GateWeight& weight : kind.weights(model, width)) {
+            if (weight.shared && &layer != &layers.front()) {
+                layer.push_back(layers.front()[layer.size()]);
+                continue;
+            }
             at::Tensor tensor = at::full(weight.shape, weight.first, at::kFloat);
             if (weight.shape.size() == 2) {
                 const double bound = 1 / std::sqrt(static_cast<double>(weight.shape[1]));
@@ -112,6 +117,11 @@ std::unique_ptr<TokenGate> TokenGate::untrained(const GateKind& kind, const Mode
 
 at::Tensor TokenGate::scores(int64_t layer, const GateInputs& in, const GateMath& math) const {
     return m_kind.scores(m_weights[static_cast<size_t>(layer)], m_settings, in, math);
+}
+
+at::Tensor TokenGate::together(int64_t layer, const at::Tensor& rows, const GateMath& math) const {
+    if (m_kind.together == nullptr) return rows;
+    return m_kind.together(m_weights[static_cast<size_t>(layer)], m_settings, rows, math);
 }
 
 std::shared_ptr<const TokenGate> TokenGate::on(at::Device device) const {

@@ -48,6 +48,7 @@ struct GateWeight {
     std::vector<int64_t> shape; ///< [out, in], or [out] of a bias
     bool reads_hidden = false;  ///< `in` is the model's hidden width, which models hold padded
     double first = 0;           ///< of a bias: where training begins
+    bool shared = false;        ///< one tensor, the same in all layers
 };
 
 /// A kind of gate: the definition of a method's network. Its file in this folder has all of it.
@@ -58,13 +59,19 @@ struct GateKind {
     std::vector<GateSetting> settings;
     std::vector<GateWeight> (*weights)(const ModelConfig& model, int64_t width) = nullptr;
     /// \param weights  of one layer, in their order
-    /// \return [rows, kv_heads]
+    /// \return [rows, kv_heads]; of a gate with `together` what that needs of each token, [rows, n]
     at::Tensor (*scores)(std::span<const at::Tensor> weights, const GateSettings& settings,
                          const GateInputs& in, const GateMath& math) = nullptr;
+    /// Of a gate whose score of a token depends on the other tokens of a prompt: from all of them the scores, [length, kv_heads]. Null: a
+    /// token's score is its own
+    at::Tensor (*together)(std::span<const at::Tensor> weights, const GateSettings& settings,
+                           const at::Tensor& rows, const GateMath& math) = nullptr;
 };
 namespace gate_kinds {
 [[nodiscard]] GateKind trim_kv();
+[[nodiscard]] GateKind make_each_token_count();
 [[nodiscard]] GateKind locret();
+[[nodiscard]] GateKind attention_gate();
 } // namespace gate_kinds
 [[nodiscard]] std::span<const GateKind> all_gate_kinds();
 [[nodiscard]] const GateKind* find_gate_kind(std::string_view method); ///< null: there is none
@@ -87,8 +94,10 @@ public:
     [[nodiscard]] const GateSettings& settings() const { return m_settings; }
     [[nodiscard]] const std::vector<std::vector<at::Tensor>>& weights() const { return m_weights; }
 
-    /// [rows, kv_heads]
+    /// [rows, kv_heads]; see GateKind
     [[nodiscard]] at::Tensor scores(int64_t layer, const GateInputs& in, const GateMath& math) const;
+    /// Scores of a whole prompt. \param rows  what scores() gave its tokens, one after the other
+    [[nodiscard]] at::Tensor together(int64_t layer, const at::Tensor& rows, const GateMath& math) const;
     /// A copy on another device.
     [[nodiscard]] std::shared_ptr<const TokenGate> on(at::Device device) const;
 

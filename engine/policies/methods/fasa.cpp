@@ -136,10 +136,7 @@ CacheMethod cache_method_list::fasa() {
     method.parameters = {live(budget(256)),
                          whole("pairs", "Frequency pairs", "pairs",
                                "Pairs of channels that a query head is compared in.", 1, 1024, 16),
-                         dense,
-                         whole("profile_queries", "Profile queries", "tokens",
-                               "The prompt's last tokens, on whose queries the pairs are chosen.", 1, 4096,
-                               8),
+                         dense, profile_queries(8),
                          choice("channel_pairs", "Channel pairs",
                                 "halves: a channel and the one half a head further, as RoPE turns them; "
                                 "neighbours: 2i and 2i + 1 "

@@ -19,10 +19,12 @@ CacheMethod adakv();
 CacheMethod cake();
 CacheMethod defensivekv();
 CacheMethod layer_defensivekv();
+CacheMethod compress_kv();
 CacheMethod dapq();
 CacheMethod quest();
 CacheMethod fasa();
 CacheMethod mpcache();
+CacheMethod infinigen();
 CacheMethod lazy_eviction();
 CacheMethod refreshkv();
 CacheMethod cam();
@@ -36,7 +38,9 @@ CacheMethod arkv();
 CacheMethod kv_direct();
 CacheMethod kv_routing();
 CacheMethod trim_kv();
+CacheMethod make_each_token_count();
 CacheMethod locret();
+CacheMethod attention_gate();
 
 /// A method and the family under which lists show it; those of a family follow each other.
 struct Listed {
@@ -58,13 +62,17 @@ inline constexpr Listed all[] = {
     {"Select from the prompt", cake},
     {"Select from the prompt", defensivekv},
     {"Select from the prompt", layer_defensivekv},
+    {"Select from the prompt", compress_kv},
     {"Select from the prompt", dapq},
     {"Read a part", quest},
     {"Read a part", fasa},
     {"Read a part", mpcache},
+    {"Read a part", infinigen},
     {"Read a part", refreshkv},
     {"Trained gates", trim_kv},
+    {"Trained gates", make_each_token_count},
     {"Trained gates", locret},
+    {"Trained gates", attention_gate},
     {"Merge", cam},
     {"Merge", d2o},
     {"Merge", kv_merger},

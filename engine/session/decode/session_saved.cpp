@@ -2,7 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/model/prompt_cache.h"
 #include "engine/session/decode/session_impl.h"
-#include "engine/session/pair/run_gates.h"
+#include "engine/session/pair/policy_aids.h"
 
 #include <fmt/format.h>
 

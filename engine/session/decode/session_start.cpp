@@ -2,11 +2,11 @@
 #include "engine/base/error.h"
 #include "engine/base/utc_now.h"
 #include "engine/control/cache_choice.h"
-#include "engine/control/gate_files.h"
+#include "engine/control/model_files.h"
 #include "engine/model/repeated_heads.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
-#include "engine/session/pair/run_gates.h"
+#include "engine/session/pair/policy_aids.h"
 #include "engine/session/parts/cache_signals.h"
 #include "engine/session/parts/teacher_unread.h"
 #include "engine/text/tokenizer/tokenizer.h"
@@ -177,7 +177,7 @@ void DecodeSession::Impl::start_cache_policy() {
     // The tokens of a given text that will be fed: the last one is recorded alone.
     const auto fed =
         std::clamp<int64_t>(std::min(limit() - 1, capacity - prompt_length()), 0, std::ssize(text.given));
-    cache_policy->foresee(decoder().forward(), decoder_cache(), prompt(),
+    cache_policy->foresee(decoder(), decoder_cache(), prompt(),
                           std::span(text.given).first(static_cast<size_t>(fed)));
     backing = make_backing(cache_policy->needs(), decoder(), decoder_cache(),
                            overfill() ? &teacher->cache() : nullptr,
@@ -215,7 +215,7 @@ void DecodeSession::Impl::make_cache_policy() {
     const LlamaModel& reader = config.mode == Mode::student ? *pair->student : *pair->teacher;
     cache_policy =
         std::make_unique<PolicyRunner>(policy, decoder().config(), reader.config(), reader.device(),
-                                       prompt_length(), config.seed, read_gates(config, *pair));
+                                       prompt_length(), config.seed, read_policy_aids(config, *pair));
     if (overfill() && cache_policy->needs().prompt_band > 0)
         throw Error("starting a run", fmt::format("cache policy {}", policy.policy),
                     "puts a band over the prompt (banded_prefill), which the teacher reads here: its entries "
@@ -279,7 +279,7 @@ ScopeModel DecodeSession::Impl::scope_model() const {
 RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     RunInfo info;
     info.id = text.run_id.empty() ? new_run_id() : text.run_id;
-    info.config = with_gate_digests(config);
+    info.config = with_file_digests(config);
     info.rendered_prompt = text.prompt.text;
     info.prompt_ids = prompt();
     info.first_token = is_end(pending.id) ? -1 : pending.id;

@@ -32,8 +32,9 @@ struct ModelPair {
         geometry_difference;             ///< first field that differs; set: no splices, rebuild mode
     std::optional<int64_t> shared_vocab; ///< tokens that both models keep; nothing with one model
     std::vector<PairFact> facts;         ///< the pair check, line by line; empty with one model
-    /// Gates of models that have no files; those of others are read where a run wants them (run_gates.h).
+    /// Gates and profiles of models that have no files; those of others are read where a run wants them (policy_aids.h).
     ModelGates teacher_gates = {}, student_gates = {};
+    CacheProfiles teacher_profiles = {}, student_profiles = {};
 
     [[nodiscard]] std::string note() const; ///< what a person must know; empty when all is ordinary
     [[nodiscard]] bool same_folder() const; ///< one folder of weights is both teacher and student

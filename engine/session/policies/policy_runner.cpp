@@ -4,8 +4,8 @@
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/control/cache_choice.h"
-#include "engine/model/forward.h"
 #include "engine/model/gates/gate_inputs.h"
+#include "engine/model/llama_model.h"
 #include "engine/model/model_config.h"
 #include "engine/record/recording/cache_state.h"
 #include "engine/session/policies/backing.h"
@@ -34,11 +34,30 @@ at::Tensor last_rows(const at::Tensor& rows, int64_t n) {
     return rows.narrow(0, rows.size(0) - n, n);
 }
 
+PolicyContext context_of(const ModelConfig& model, int64_t prompt_length, uint64_t seed,
+                         std::shared_ptr<const CacheProfile> profile) {
+    PolicyContext context;
+    context.layers = model.num_layers;
+    context.heads = model.num_heads;
+    context.kv_heads = model.num_kv_heads;
+    context.head_dim = model.head_dim;
+    context.prompt_length = prompt_length;
+    context.seed = seed;
+    context.rope_frequencies = rope_frequencies(model);
+    context.profile = std::move(profile);
+    return context;
+}
+
 } // namespace
 
-RunGates gates_of(const CachePolicyConfig& policy, const ModelGates& at_hand) {
-    const auto found = at_hand.find(policy.policy);
-    return found == at_hand.end() ? RunGates{} : RunGates{found->second, found->second};
+PolicyAids aids_of(const CachePolicyConfig& policy, const ModelGates& at_hand, const ModelConfig& model) {
+    PolicyAids aids;
+    if (const auto found = at_hand.find(policy.policy); found != at_hand.end())
+        aids.prompt = aids.steps = found->second;
+    if (find_cache_method(policy.policy)->profile != nullptr)
+        aids.profile =
+            std::make_shared<CacheProfile>(even_profile(policy.policy, context_of(model, 0, 0, nullptr)));
+    return aids;
 }
 
 /// Of each layer: what the policy asked for, chunk after chunk.
@@ -53,7 +72,7 @@ struct PolicyRunner::Prompt {
     std::vector<at::Tensor> sums;                 ///< [heads, length] on the device of the pass
     std::vector<std::vector<at::Tensor>> rows;    ///< parts [n, heads, keys so far]
     std::vector<std::vector<at::Tensor>> queries; ///< parts [n, heads, head_dim]
-    std::vector<std::vector<at::Tensor>> gate;    ///< parts [n, kv_heads]
+    std::vector<std::vector<at::Tensor>> gate;    ///< parts of TokenGate::scores()
 };
 
 /// What a step read, once more.
@@ -111,23 +130,21 @@ private:
 
 PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model,
                            const ModelConfig& reader, at::Device device, int64_t prompt_length, uint64_t seed,
-                           RunGates gates)
-    : m_context{model.num_layers,       model.num_heads, model.num_kv_heads,
-                model.head_dim,         prompt_length,   seed,
-                rope_frequencies(model)}
+                           PolicyAids aids)
+    : m_context(context_of(model, prompt_length, seed, aids.profile))
     , m_policy(make_cache_policy(config, m_context))
     , m_needs(m_policy->needs())
-    , m_gates(std::move(gates))
+    , m_aids(std::move(aids))
     , m_prompt(std::make_unique<Prompt>(model.num_layers, model.num_kv_heads, prompt_length))
     , m_chosen(static_cast<size_t>(model.num_layers))
     , m_unread(static_cast<size_t>(model.num_layers * model.num_kv_heads))
     , m_entries_read(static_cast<size_t>(model.num_layers), absent())
     , m_again(std::make_unique<Again>(*this)) {
     RL_ASSERT(!selects_per_query_head(config) || model.num_kv_heads == model.num_heads);
-    RL_ASSERT(!m_needs.prompt_gate || m_gates.prompt != nullptr);
-    RL_ASSERT(!m_needs.step_gate || m_gates.steps != nullptr);
+    RL_ASSERT(!m_needs.prompt_gate || m_aids.prompt != nullptr);
+    RL_ASSERT(!m_needs.step_gate || m_aids.steps != nullptr);
     if (m_needs.prompt_gate) m_reader_rope = RopeTable(reader, device);
-    if (m_needs.step_gate) m_rope = RopeTable(model, m_gates.steps->device());
+    if (m_needs.step_gate) m_rope = RopeTable(model, m_aids.steps->device());
     m_needs.prompt_rows = std::min(m_needs.prompt_rows, prompt_length);
     m_needs.prompt_queries = std::min(m_needs.prompt_queries, prompt_length);
     for (at::Tensor& sums : m_prompt->sums) {
@@ -158,10 +175,11 @@ CacheLayout PolicyRunner::layout() const {
     return m_needs.encodes ? CacheLayout::coded : CacheLayout::pooled;
 }
 
-void PolicyRunner::foresee(const Forward& forward, const KvCache& cache, std::span<const int32_t> prompt,
+void PolicyRunner::foresee(const LlamaModel& model, const KvCache& cache, std::span<const int32_t> prompt,
                            std::span<const int32_t> given) {
     RL_ASSERT(m_prompt != nullptr && cache.length() == m_context.prompt_length);
     RL_ASSERT(std::ssize(prompt) == m_context.prompt_length);
+    m_guess.emplace(model);
     std::vector<int32_t> tokens;
     if (m_needs.future) tokens.assign(given.begin(), given.end());
     const auto again = prompt.last(static_cast<size_t>(std::min(m_needs.pseudo_tokens, std::ssize(prompt))));
@@ -176,7 +194,7 @@ void PolicyRunner::foresee(const Forward& forward, const KvCache& cache, std::sp
     in.tokens = tokens;
     in.rows = Rows::none;
     in.hooks = hooks;
-    static_cast<void>(forward.prefill(*copy, in));
+    static_cast<void>(model.forward().prefill(*copy, in));
 }
 
 void PolicyRunner::set_scores(EntryScores& scores) {
@@ -201,6 +219,7 @@ void PolicyRunner::begin_step(int64_t step) {
     m_step = step;
     m_edits->set_step(step);
     if (m_backing != nullptr) m_backing->begin_step();
+    m_below.reset();
     std::ranges::fill(m_chosen, std::nullopt);
     std::ranges::fill(m_entries_read, absent());
 }
@@ -291,12 +310,13 @@ LayerTaps PolicyRunner::taps(int64_t layer) const {
         taps.attention_from = std::min(taps.attention_from, m_context.prompt_length - m_needs.prompt_queries);
     }
     // A gate scores every row of the prompt, also those of the last layer that nobody else needs.
-    taps.all_rows = m_needs.prompt_gate && m_gates.prompt->kind().reads_queries;
+    taps.all_rows = m_needs.prompt_gate && m_aids.prompt->kind().reads_queries;
     return taps;
 }
 
 StepUse PolicyRunner::step_use() const {
-    const bool looks = m_needs.query || m_needs.rotated_query || m_needs.raw_queries || m_needs.step_gate;
+    const bool looks = m_needs.query || m_needs.rotated_query || m_needs.raw_queries ||
+                       m_needs.guessed_query || m_needs.step_gate;
     // What is decoded for attention, or borrowed while a layer reads, is brought layer by layer.
     if (m_prompt != nullptr || looks || m_needs.encodes || m_needs.borrows()) return {};
     return {StepUse::Choice::ahead, true};
@@ -308,12 +328,18 @@ const HeadPositions* PolicyRunner::select(const LayerView& view) {
     step.layer = view.layer;
     step.position = view.positions.back();
     step.step = m_step;
-    at::Tensor query, rotated;
+    at::Tensor query, rotated, guessed;
     if (m_needs.query) {
         const at::Tensor& asked = m_needs.raw_queries ? view.raw_q : view.q;
         step.query = cube_of(last_rows(asked, 1), query);
     }
     if (m_needs.rotated_query) step.rotated_query = cube_of(last_rows(view.q, 1), rotated);
+    if (m_needs.guessed_query) {
+        RL_ASSERT(m_guess.has_value());
+        if (m_below.defined())
+            step.guessed_query = cube_of(m_guess->queries(view.layer, m_below, step.position), guessed);
+        m_below = last_rows(view.input, 1).clone();
+    }
     const HeadPositions* chosen = m_policy->before_attention(step, *m_edits);
     if (chosen == nullptr) return nullptr;
     for (const auto& positions : *chosen)
@@ -365,7 +391,7 @@ void PolicyRunner::gather(const LayerView& view) {
         part(m_needs.raw_queries ? view.raw_q : view.q, m_needs.prompt_queries, m_prompt->queries[layer]);
     if (m_needs.prompt_gate)
         m_prompt->gate[layer].push_back(
-            m_gates.prompt->scores(view.layer, gate_inputs(view, m_reader_rope), running_math()));
+            m_aids.prompt->scores(view.layer, gate_inputs(view, m_reader_rope), running_math()));
     if (end < length) return;
 
     PromptView prompt;
@@ -373,7 +399,9 @@ void PolicyRunner::gather(const LayerView& view) {
     prompt.length = length;
     at::Tensor rows, sums, queries, norms, gate;
     if (m_needs.prompt_gate) {
-        prompt.gate = cube_of(at::cat(m_prompt->gate[layer]).t().unsqueeze(0), gate);
+        const at::Tensor scores =
+            m_aids.prompt->together(view.layer, at::cat(m_prompt->gate[layer]), running_math());
+        prompt.gate = cube_of(scores.t().unsqueeze(0), gate);
         RL_ASSERT(prompt.gate.n2 == length);
     }
     if (m_needs.output_norms) {
@@ -428,7 +456,7 @@ void PolicyRunner::watch(const LayerView& view) {
     if (m_needs.row) step.row = cube_of(last_rows(view.attention, 1), row);
     if (m_needs.step_gate)
         step.gate = cube_of(
-            m_gates.steps->scores(view.layer, gate_inputs(view, m_rope), running_math()).t().unsqueeze(0),
+            m_aids.steps->scores(view.layer, gate_inputs(view, m_rope), running_math()).t().unsqueeze(0),
             gate);
     m_cache->give_back(view.layer);
     m_policy->after_attention(step, *m_edits);

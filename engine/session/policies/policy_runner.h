@@ -6,6 +6,7 @@
 #include "engine/model/gates/token_gate.h"
 #include "engine/policies/cache_policy_config.h"
 #include "engine/session/policies/cache_edits.h"
+#include "engine/session/policies/query_guess.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -19,18 +20,22 @@ namespace refreshlab {
 
 class Backing;
 class CacheState;
-class Forward;
 class KvCache;
+class LlamaModel;
 struct ModelConfig;
 
-/// Trained gates of a run's policy, each on the device of its model. None where the policy asks for no scores (PolicyNeeds).
-struct RunGates {
+/// What a run's policy needs of its models beside the cache: trained gates, each on the device of its model (none where the policy asks for
+/// no scores: PolicyNeeds), and a profile.
+struct PolicyAids {
     std::shared_ptr<const TokenGate> prompt; ///< of the model that reads the prompt
     std::shared_ptr<const TokenGate> steps;  ///< of the model that decodes; null: the policy asks for none
+    std::shared_ptr<const CacheProfile> profile =
+        nullptr; ///< of the model that reads the prompt; null: the method has none
 };
 
-/// Of gates at hand, those of a policy whose run has one model. None where there is none of its method.
-[[nodiscard]] RunGates gates_of(const CachePolicyConfig& policy, const ModelGates& at_hand);
+/// Those of a policy whose run has one model, of gates at hand; a profile is even (even_profile()). None where the method has none.
+[[nodiscard]] PolicyAids aids_of(const CachePolicyConfig& policy, const ModelGates& at_hand,
+                                 const ModelConfig& model);
 
 /// A cache policy in a session: shows it what it needs of each pass, and makes its edits. The model knows no policy, and a policy
 /// knows no session. It is a hook of the passes that read the prompt and of every decode step; the last of the hooks, because what
@@ -41,10 +46,10 @@ public:
     /// \param model    whose cache it is
     /// \param reader   whose passes read the prompt: the model itself, or the teacher that hands its entries over
     /// \param device   of the reader
-    /// \param gates    those that the policy asks for                                                   (asserted)
+    /// \param aids     those that the policy asks for                                                    (asserted)
     /// Throws Error{bad_input}: the policy reads the prompt's attention, and the two have not the same query heads.
     PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model, const ModelConfig& reader,
-                 at::Device device, int64_t prompt_length, uint64_t seed, RunGates gates = {});
+                 at::Device device, int64_t prompt_length, uint64_t seed, PolicyAids aids = {});
     ~PolicyRunner() override;
 
     [[nodiscard]] const PolicyNeeds& needs() const { return m_needs; }
@@ -53,9 +58,9 @@ public:
 
     /// Shows the policy what tokens behind the prompt attend to, those of a given text or pseudo tokens, where it asks for them: a pass of
     /// its own over a copy of `cache`, which holds the whole prompt.
-    /// \param forward  of the model that decodes
+    /// \param model    that decodes; outlives this
     /// \param given    that the run will feed after the prompt, where it has a given text
-    void foresee(const Forward& forward, const KvCache& cache, std::span<const int32_t> prompt,
+    void foresee(const LlamaModel& model, const KvCache& cache, std::span<const int32_t> prompt,
                  std::span<const int32_t> given);
     /// Where entries come from that the policy reads and the cache does not hold. Outlives this.
     void set_backing(Backing& backing) { m_backing = &backing; }
@@ -110,14 +115,17 @@ private:
     PolicyContext m_context;
     std::unique_ptr<CachePolicy> m_policy;
     PolicyNeeds m_needs;
-    RunGates m_gates;
+    PolicyAids m_aids;
     RopeTable m_reader_rope, m_rope;   ///< rotations that gates are shown
     std::unique_ptr<Prompt> m_prompt;  ///< null once it is finished
     std::vector<int64_t> m_first;      ///< of the rows of an attention call: PolicyNeeds::prompt_band
     std::optional<CacheEdits> m_edits; ///< of the cache, once there is one
     KvCache* m_cache = nullptr;
     EntryScores* m_scores = nullptr;
-    Backing* m_backing = nullptr; ///< null: what is chosen is held
+    Backing* m_backing = nullptr;      ///< null: what is chosen is held
+    std::optional<QueryGuess> m_guess; ///< of the model that decodes
+    at::Tensor
+        m_below; ///< of this step, [1, held hidden width]: what the last layer that attends projected from; undefined: none has yet
     int64_t m_step = 0;
     std::vector<std::optional<HeadPositions>>
         m_chosen;                               ///< per layer, of the last step; nothing: all that is held

@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/control/cache_choice.h"
 #include "engine/control/derive/derive_spec.h"
+#include "engine/control/model_files.h"
 #include "engine/model/derive/derive_student.h"
 #include "engine/model/model_source.h"
 #include "engine/session/pair/model_pair.h"
@@ -151,6 +152,7 @@ RunOutlook run_outlook(const RunConfig& config, std::shared_ptr<const ModelPair>
         check_cache_choice(config,
                            {context, (run.pair ? *run.pair : *run.text_side).geometry_difference.value_or(""),
                             config.reads_given()});
+        check_files_are_there(config);
         outlook.part = OutlookPart::none;
     } catch (const Error& e) {
         if (outlook.part != OutlookPart::other) outlook.part = part_of(e, config);

@@ -39,9 +39,9 @@ public:
         for (const CachePolicyConfig& policy : policies) {
             runners.push_back(policy.is_full()
                                   ? nullptr
-                                  : std::make_unique<PolicyRunner>(policy, m_model.config(), m_model.config(),
-                                                                   m_model.device(), m_prompt, m_seed,
-                                                                   gates_of(policy, m_gates)));
+                                  : std::make_unique<PolicyRunner>(
+                                        policy, m_model.config(), m_model.config(), m_model.device(),
+                                        m_prompt, m_seed, aids_of(policy, m_gates, m_model.config())));
         }
         read_prompt(runners);
         std::vector<at::Tensor> rows;
@@ -75,7 +75,7 @@ private:
                                               runner != nullptr ? runner->layout() : CacheLayout::dense);
         cache->adopt_prefix(*m_cache, m_prompt);
         if (runner != nullptr) {
-            runner->foresee(m_model.forward(), *m_cache, m_tokens.first(static_cast<size_t>(m_prompt)),
+            runner->foresee(m_model, *m_cache, m_tokens.first(static_cast<size_t>(m_prompt)),
                             m_tokens.subspan(static_cast<size_t>(m_prompt), static_cast<size_t>(steps())));
             runner->finish_prompt(*cache);
         }

@@ -55,6 +55,7 @@ CachePolicyConfig configured(const std::string& method, int64_t budget) {
     };
     set("budget", static_cast<double>(budget));
     set("partial", static_cast<double>(budget));
+    set("choose", 1); // the budget, where that is a choice
     set("interval", warm_steps);
     set("schedule", 1); // fixed
     set("check_every", 10);
@@ -84,7 +85,7 @@ public:
             const CachePolicyConfig config = configured(policy, budget());
             runners.push_back(std::make_unique<PolicyRunner>(config, m_model.config(), m_model.config(),
                                                              m_model.device(), m_entries, m_inputs.seed,
-                                                             gates_of(config, gates)));
+                                                             aids_of(config, gates, m_model.config())));
             reading.push_back(runners.back().get());
         }
         read_shared_prompt(m_model, std::span(m_tokens).first(static_cast<size_t>(m_entries)), *m_cache,
@@ -112,7 +113,7 @@ private:
     PolicyCostRow row_of(const std::string& policy, PolicyRunner& runner) {
         const auto cache = m_model.make_cache(capacity(), runner.layout());
         cache->adopt_prefix(*m_cache, m_entries);
-        runner.foresee(m_model.forward(), *m_cache, std::span(m_tokens).first(static_cast<size_t>(m_entries)),
+        runner.foresee(m_model, *m_cache, std::span(m_tokens).first(static_cast<size_t>(m_entries)),
                        std::span(m_tokens).last(static_cast<size_t>(steps() - 1)));
         const std::unique_ptr<Backing> backing =
             make_backing(runner.needs(), m_model, *cache, nullptr,

@@ -1,7 +1,7 @@
 #include "engine/study/sweep/sweep_cells.h"
 
 #include "engine/base/json_text.h"
-#include "engine/control/gate_files.h"
+#include "engine/control/model_files.h"
 #include "engine/control/stored_config.h"
 #include "engine/session/pair/run_execution.h"
 #include "engine/text/digest.h"
@@ -14,7 +14,7 @@
 namespace refreshlab {
 
 std::string run_id(const RunConfig& config, const std::string& almanac_digest, const SweepModels& models) {
-    nlohmann::json json = stored_json(with_gate_digests(config));
+    nlohmann::json json = stored_json(with_file_digests(config));
     for (const char* key : {"teacher_dir", "student_dir", "device", "teacher_device", "student_device",
                             "threads", "kernels", "capture"})
         json.erase(key);

@@ -44,10 +44,12 @@ const std::vector<std::string_view> listed{"sliding_window",
                                            "defensivekv",
                                            "layer_defensivekv",
                                            "dapq",
-                                           "locret"};
-const std::vector<std::string_view> layer_by_layer{"quest", "refreshkv", "think",      "kivi",
-                                                   "mikv",  "kv_direct", "kv_routing", "turbo_quant",
-                                                   "arkv",  "mpcache",   "fasa",       "trim_kv"};
+                                           "locret",
+                                           "attention_gate",
+                                           "compress_kv"};
+const std::vector<std::string_view> layer_by_layer{
+    "quest",       "refreshkv", "think",   "kivi", "mikv",      "kv_direct", "kv_routing",
+    "turbo_quant", "arkv",      "mpcache", "fasa", "infinigen", "trim_kv",   "make_each_token_count"};
 
 /// \param vocab  most of a step is the head: cases that compare no numbers with the CPU's take a smaller one
 std::shared_ptr<const ModelPair> pair_of(bool on_host_machine, int64_t vocab = TinyShape{}.vocab) {
@@ -81,6 +83,7 @@ CachePolicyConfig small(std::string_view name) {
     set("theta", 0.03);
     set("cluster", 2);
     set("pairs", 1);
+    set("choose", 1);
     if (policy.policy == "arkv") // layers of a random model are much alike
         for (const char* tau : {"tau1", "tau2", "tau3"})
             set(tau, 0.05);

@@ -103,6 +103,49 @@ TEST_CASE("TRIM-KV: a gate that says the same of all is a sliding window", "[pol
     CHECK(lasting.of(0, 0) == Positions{6, 7, 8, 9});
 }
 
+TEST_CASE("Make Each Token Count: layers and heads have one budget", "[policies]") {
+    PolicyContext context = two_heads();
+    context.layers = 2;
+    FakeCache cache(2, 2, 4);
+    const auto policy = make("make_each_token_count", {{"budget", 2}}, context);
+    const auto prompt = [&](int64_t layer, std::vector<float> gate) {
+        const Rows rows(std::move(gate), 1, 2);
+        PromptView view;
+        view.layer = layer;
+        view.length = 4;
+        view.gate = rows.cube;
+        policy->read_prompt(view, cache);
+    };
+    // Layer 0, head 0 lasts; the others fade, but for position 1 of layer 1, head 1. Eight of sixteen stay: four of the first, the
+    // newest of each, and one more.
+    prompt(0, {ln(0.99), ln(0.99), ln(0.99), ln(0.99), ln(0.5), ln(0.5), ln(0.5), ln(0.5)});
+    prompt(1, {ln(0.5), ln(0.5), ln(0.5), ln(0.5), ln(0.5), ln(0.97), ln(0.5), ln(0.5)});
+    CHECK(cache.of(0, 0).size() == 4); // not before all layers are read
+    policy->finish_prompt(cache);
+    CHECK(cache.of(0, 0) == Positions{0, 1, 2, 3});
+    CHECK(cache.of(0, 1) == Positions{3});
+    CHECK(cache.of(1, 0) == Positions{3});
+    CHECK(cache.of(1, 1) == Positions{1, 3});
+    const auto step = [&](int64_t position, float beta) {
+        cache.append(position);
+        for (int64_t layer = 0; layer < 2; ++layer) {
+            const Rows rows({beta, beta}, 1, 2);
+            StepView view;
+            view.layer = layer;
+            view.position = position;
+            view.gate = rows.cube;
+            policy->after_attention(view, cache);
+            if (layer == 0) CHECK(cache.of(0, 0).size() == 5); // not yet
+        }
+    };
+    // Each head has one more, so four leave: all but the first head's, of which the oldest has 6 ln 0.99 = -0.06; 5 ln 0.97 = -0.15.
+    step(4, ln(0.5));
+    CHECK(cache.of(0, 0) == Positions{0, 1, 2, 3, 4});
+    CHECK(cache.of(0, 1) == Positions{4});
+    CHECK(cache.of(1, 0) == Positions{4});
+    CHECK(cache.of(1, 1) == Positions{4});
+}
+
 TEST_CASE("Locret: the newest are safe after every chunk but the last, and the last tokens always",
           "[policies]") {
     FakeCache cache(1, 2, 12);
@@ -134,6 +177,20 @@ TEST_CASE("Locret: a gate that says the same of all keeps the newest of the budg
     const auto whole = make("locret", {{"budget", 1}, {"last_tokens", 4}}, two_heads());
     read_prompt(*whole, few, std::vector<float>(6, 0.25F));
     CHECK(few.of(0, 0).size() == 3);
+}
+
+TEST_CASE("Attention-Gate: what is above the threshold stays, or the best of a budget, and the last token",
+          "[policies]") {
+    const std::vector<float> gate{0.9F, 0.5F, 0.51F, 0.1F, 0.2F, 0.1F, 0.2F, 0.3F, 0.4F, 0.45F};
+    FakeCache cache(1, 2, 5), best(1, 2, 5), all(1, 2, 5);
+    read_prompt(*make("attention_gate", {}, two_heads()), cache, gate);
+    CHECK(cache.of(0, 0) == Positions{0, 2, 4});
+    CHECK(cache.of(0, 1) == Positions{4});
+    read_prompt(*make("attention_gate", {{"choose", 1}, {"budget", 3}}, two_heads()), best, gate);
+    CHECK(best.of(0, 0) == Positions{0, 2, 4});
+    CHECK(best.of(0, 1) == Positions{2, 3, 4});
+    read_prompt(*make("attention_gate", {{"threshold", 0}}, two_heads()), all, gate);
+    CHECK(all.of(0, 0).size() == 5);
 }
 
 } // namespace gated_method_test

@@ -1,10 +1,13 @@
 // Hand-worked cases of the methods that merge, know the future, or read what is not held.
+#include "engine/policies/principal_axes.h"
 #include "tests/engine/policies/fake_cache.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <cmath>
+#include <numeric>
+#include <random>
 
 namespace later_method_test {
 
@@ -332,6 +335,82 @@ TEST_CASE("FASA reads by the pair of channels that says what the whole product s
     CHECK(read({{"pairs", 1}, {"channel_pairs", 1}}) == Positions{3, 4, 6});
     CHECK(read({{"pairs", 1}, {"budget", 7}}).empty()); // all fit
     CHECK(read({{"pairs", 1}, {"dense_layers", 1}}).empty());
+}
+
+TEST_CASE("InfiniGen reads what a guessed query matches on the directions that its head uses", "[policies]") {
+    PolicyContext context = one_head();
+    context.layers = 2;
+    context.prompt_length = 4;
+    const auto read = [&](std::vector<std::pair<const char*, double>> more, bool guessed = true) {
+        CachePolicyConfig config = cache_policy_defaults("infinigen", "a test");
+        more.insert(more.begin(), {{"margin", 1.0}, {"limit", 0.5}, {"channels", 0.5}});
+        for (const auto& [key, value] : more)
+            config.values.find(key)->second = value;
+        const auto policy = make_cache_policy(config, context);
+        CHECK(policy->needs().guessed_query);
+        FakeCache cache(2, 1, 4);
+        const std::vector<std::vector<float>> keys{{3, 0}, {0, 4}, {-1, 1}, {1, 1}, {9, 9}};
+        for (int64_t p = 0; p < 5; ++p)
+            cache.key(p) = keys[static_cast<size_t>(p)];
+        const Rows queries({1, 1, -2, -2, 5, 5}, 3, 1); // on the diagonal
+        PromptView prompt;
+        prompt.length = 4;
+        prompt.queries = queries.cube;
+        for (prompt.layer = 0; prompt.layer < 2; ++prompt.layer)
+            policy->read_prompt(prompt, cache);
+        cache.append(4);
+        const Rows query({2, 0}, 1, 1);
+        StepView step;
+        step.layer = 1;
+        step.position = 4;
+        if (guessed) step.guessed_query = query.cube;
+        const HeadPositions* chosen = policy->before_attention(step, cache);
+        return chosen == nullptr ? Positions{} : (*chosen)[0];
+    };
+    // On the diagonal the query is (1, 1): 2.1, 2.8, 0 and 1.4; the newest is read in any case.
+    CHECK(read({}) == Positions{0, 1, 4});
+    CHECK(read({{"margin", 0.5}}) == Positions{1, 4});
+    CHECK(read({{"margin", 1e6}}) == Positions{0, 1, 4}); // half of four at most
+    CHECK(read({{"margin", 1e6}, {"limit", 1}}) == Positions{0, 1, 2, 3, 4});
+    CHECK(read({{"limit", 0}}) == Positions{1, 4});
+    // All channels are the whole product: 4.2, 0, -1.4 and 1.4.
+    CHECK(read({{"channels", 1}}) == Positions{0, 4});
+    CHECK(read({{"channels", 1}, {"margin", 3}}) == Positions{0, 3, 4});
+    // Channels as they are: the second, of equal ones the later; the query has nothing there, and all keys are alike.
+    CHECK(read({{"turned", 0}}) == Positions{2, 3, 4});
+    CHECK(read({{"dense_layers", 2}}).empty());
+    CHECK(read({}, false).empty()); // nothing is below this layer
+}
+
+TEST_CASE("principal axes are orthonormal, and rows are not correlated on them", "[policies]") {
+    constexpr int64_t d = 7;
+    std::mt19937 random(5);
+    for (const int64_t n : {0, 3, 40}) {
+        std::vector<float> rows;
+        for (int64_t i = 0; i < n * d; ++i)
+            rows.push_back(static_cast<float>(random() % 2001) / 1000 - 1);
+        for (int64_t i = 0; i + 1 < n; i += 2) // a direction that hides another
+            for (int64_t c = 0; c < d; ++c)
+                rows[static_cast<size_t>(i * d + c)] += 20 * static_cast<float>(c % 3);
+        const std::vector<float> axes = principal_axes(rows, d);
+        REQUIRE(axes.size() == d * d);
+        const auto product = [](const float* a, const float* b) {
+            return std::inner_product(a, a + d, b, 0.0);
+        };
+        for (int64_t i = 0; i < d; ++i) {
+            for (int64_t j = 0; j < d; ++j) {
+                const float *a = axes.data() + i * d, *b = axes.data() + j * d;
+                CHECK(std::abs(product(a, b) - (i == j ? 1 : 0)) < 1e-6);
+                double together = 0, size = 0;
+                for (int64_t r = 0; r < n; ++r) {
+                    const float* row = rows.data() + r * d;
+                    together += product(row, a) * product(row, b);
+                    size += product(row, row);
+                }
+                if (i != j) CHECK(std::abs(together) <= 1e-5 * size);
+            }
+        }
+    }
 }
 
 } // namespace later_method_test

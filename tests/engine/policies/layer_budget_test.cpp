@@ -1,7 +1,11 @@
 // Methods whose layers share one budget, and methods that merge: CAKE, D2O, KVMerger.
+#include "engine/policies/cache_profile.h"
 #include "tests/engine/policies/fake_cache.h"
+#include "tests/support/refused.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <random>
@@ -246,6 +250,94 @@ TEST_CASE("D2O: layers whose attention varies less hold more", "[policies]") {
     CHECK(cache.of(0, 0).size() == 8);
     CHECK(cache.of(1, 1).size() == 14);
     CHECK(cache.of(2, 1).size() == 8);
+}
+
+TEST_CASE("CompressKV: errors share out the entries, and other heads than the profile's change nothing",
+          "[policies]") {
+    PolicyContext context = context_of(3, 1, 30);
+    context.heads = 5;
+    const auto kept = [&](std::vector<double> errors, double budget, size_t changed_head) {
+        auto profile = std::make_shared<CacheProfile>(even_profile("compress_kv", context));
+        for (size_t layer = 0; layer < 3; ++layer) {
+            profile->layers[layer]["heads"] = {4, 0, 2, 1};
+            profile->layers[layer]["error"] = {errors[layer]};
+        }
+        context.profile = profile;
+        const auto policy =
+            make("compress_kv", {{"budget", budget}, {"window", 2}, {"kernel", 1}, {"floor", 4}}, context);
+        FakeCache cache(3, 1, 30);
+        for (int64_t layer = 0; layer < 3; ++layer) {
+            std::vector<float> numbers; // [2][5][30]
+            for (size_t i = 0; i < 300; ++i) {
+                const size_t head = i / 30 % 5, weight = (1 + head) * (1 + head), column = i % 30;
+                numbers.push_back(static_cast<float>((head == changed_head ? 29 - column : column) * weight));
+            }
+            const Rows rows(std::move(numbers), 2, 5);
+            PromptView view;
+            view.layer = layer;
+            view.length = 30;
+            view.rows = rows.cube;
+            policy->read_prompt(view, cache);
+        }
+        return std::vector<Positions>{cache.of(0, 0), cache.of(1, 0), cache.of(2, 0)};
+    };
+    const auto sizes = [&](std::vector<double> errors, double budget) {
+        std::vector<size_t> all;
+        for (const Positions& positions : kept(std::move(errors), budget, 9))
+            all.push_back(positions.size());
+        return all;
+    };
+    using Sizes = std::vector<size_t>;
+    CHECK(sizes({2, 1, 1}, 8) == Sizes{10, 7, 7});
+    CHECK(sizes({8, 1, 1}, 8) == Sizes{14, 5, 5}); // 9.6 and 1.2 above the floor
+    CHECK(sizes({1, 0, 0}, 8) == Sizes{16, 4, 4});
+    CHECK(sizes({1, 0, 0}, 20) == Sizes{30, 15, 15}); // the prompt has no more
+    CHECK(sizes({3, 3, 2}, 7) == Sizes{8, 7, 6});     // 3.4, 3.4 and 2.25 of 9: one is left
+    CHECK(sizes({11, 11, 5}, 7) == Sizes{8, 8, 5});   // 3.7, 3.7 and 1.7 are 4, 4 and 2: the last gives one
+    CHECK(sizes({0, 0, 0}, 8) == Sizes{8, 8, 8});
+    CHECK(sizes({2, 1, 1}, 30) == Sizes{30, 30, 30}); // all fit
+    const auto plain = kept({2, 1, 1}, 8, 9);
+    CHECK(plain[1] == Positions{23, 24, 25, 26, 27, 28, 29});
+    CHECK(kept({2, 1, 1}, 8, 3) == plain); // no head of the profile
+    CHECK(kept({2, 1, 1}, 8, 4) != plain);
+}
+
+TEST_CASE("a profile is read as it was written, and what is no profile of the model is one line",
+          "[policies]") {
+    PolicyContext context = context_of(2, 3, 0);
+    context.heads = 6;
+    CacheProfile profile = even_profile("compress_kv", context);
+    profile.model = "0123";
+    profile.layers[1]["heads"] = {5, 0, 3, 1};
+    profile.layers[1]["error"] = {0.25};
+    const nlohmann::json json = to_json(profile);
+    const auto read = [&](const nlohmann::json& from) {
+        return cache_profile_from_json(from, "a.json", "compress_kv", context);
+    };
+    CHECK(to_json(read(json)) == json);
+    CHECK(read(json).of(1, "heads") == std::vector<double>{5, 0, 3, 1});
+    const auto refusal = [&](const char* pointer, const nlohmann::json& value) {
+        nlohmann::json changed = json;
+        changed[nlohmann::json::json_pointer(pointer)] = value;
+        const std::string said = refused([&] { (void)read(changed); });
+        CHECK(said.find('\n') == std::string::npos);
+        CHECK_THAT(said, Catch::Matchers::ContainsSubstring("a.json"));
+        return said;
+    };
+    using Catch::Matchers::ContainsSubstring;
+    CHECK_THAT(refusal("/profile", "infinigen"), ContainsSubstring("is of infinigen"));
+    CHECK_THAT(refusal("/version", 2), ContainsSubstring("this program reads 1"));
+    CHECK_THAT(refusal("/layers", nlohmann::json::array()), ContainsSubstring("2 layers"));
+    CHECK_THAT(refusal("/layers/1/heads", {1, 2, 3}), ContainsSubstring("layers[1].heads"));
+    CHECK_THAT(refusal("/layers/1/heads/2", 6), ContainsSubstring("0 to 5"));
+    CHECK_THAT(refusal("/layers/1/heads/2", 0.5), ContainsSubstring("0.5"));
+    CHECK_THAT(refusal("/layers/1/heads/2", 5), ContainsSubstring("twice"));
+    CHECK_THAT(refusal("/layers/0/error/0", -1), ContainsSubstring("-1"));
+    CHECK_THAT(refusal("/layers/0/error/0", "x"), ContainsSubstring("layers[0].error"));
+    CHECK_THAT(refusal("/layers/0/more", 1), ContainsSubstring("unknown key"));
+    CHECK_THAT(refused([&] { (void)read(nlohmann::json::array()); }), ContainsSubstring("a.json"));
+    CHECK_THAT(refused([&] { (void)read(nlohmann::json::object()); }),
+               ContainsSubstring("refreshlab profile"));
 }
 
 } // namespace layer_budget_test

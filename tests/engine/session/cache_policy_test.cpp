@@ -69,6 +69,9 @@ CachePolicyConfig small(std::string_view name, int64_t entries) {
     set("theta", off ? 0 : 0.03);
     set("cluster", 2);
     set("pairs", 1);
+    set("choose", 1); // the best of attention_gate
+    set("limit", off ? 1 : 0.2);
+    set("margin", off ? 1e6 : 4);
     set("coarse_share", off ? 1 : 0.5);
     set("fine_share", off ? 1 : 0.2);
     set("layers_per_cache", off ? 1 : 2);
@@ -235,13 +238,16 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                                  method.name == "random" || method.name == "h2o" || method.name == "tova" ||
                                  method.name == "oracle" || method.name == "kv_direct" ||
                                  method.name == "trim_kv";
-            const bool once = method.name == "snapkv" || method.name == "pyramidkv" ||
-                              method.name == "adakv" || method.name == "cake" ||
-                              method.name == "defensivekv" || method.name == "layer_defensivekv" ||
-                              method.name == "dapq";
+            const bool whole_model = method.name == "make_each_token_count";
+            const bool once =
+                method.name == "snapkv" || method.name == "pyramidkv" || method.name == "adakv" ||
+                method.name == "cake" || method.name == "defensivekv" || method.name == "layer_defensivekv" ||
+                method.name == "dapq" || method.name == "attention_gate" || method.name == "compress_kv";
             if (decodes) {
                 CHECK(entries == heads * budget);
                 CHECK(most == budget);
+            } else if (whole_model) {
+                CHECK(entries == heads * budget);
             } else if (once) {
                 CHECK(entries == heads * (budget + generated));
             } else if (method.name == "locret") { // and the last 4 of the prompt
@@ -329,7 +335,8 @@ TEST_CASE("what a step did not read is told, also across refreshes and rewinds",
             }
         }
         CHECK((unread_in_all > 0) == (method.name == "refreshkv" || method.name == "quest" ||
-                                      method.name == "mpcache" || method.name == "fasa"));
+                                      method.name == "mpcache" || method.name == "fasa" ||
+                                      method.name == "infinigen"));
     }
 }
 
@@ -610,10 +617,30 @@ TEST_CASE("a sliding window with a band over the prompt is a model that has such
 }
 
 TEST_CASE("the scores of a policy's choices are told, also across rewinds", "[session][cache_policy]") {
-    for (const char* name :
-         {"h2o",  "tova",   "snapkv",  "pyramidkv", "adakv",   "cake",   "defensivekv",   "layer_defensivekv",
-          "dapq", "arkv",   "mpcache", "fasa",      "trim_kv", "locret", "lazy_eviction", "cam",
-          "d2o",  "oracle", "quest",   "refreshkv"}) {
+    for (const char* name : {"h2o",
+                             "tova",
+                             "snapkv",
+                             "pyramidkv",
+                             "adakv",
+                             "cake",
+                             "defensivekv",
+                             "layer_defensivekv",
+                             "dapq",
+                             "arkv",
+                             "mpcache",
+                             "fasa",
+                             "trim_kv",
+                             "locret",
+                             "lazy_eviction",
+                             "cam",
+                             "make_each_token_count",
+                             "attention_gate",
+                             "compress_kv",
+                             "d2o",
+                             "oracle",
+                             "quest",
+                             "refreshkv",
+                             "infinigen"}) {
         CAPTURE(name);
         DecodeSession session(pair_of_two(), with(run_of(Mode::student), small(name, 12)));
         session.recording()->entry_scores().ask();
@@ -637,7 +664,8 @@ TEST_CASE("the scores of a policy's choices are told, also across rewinds", "[se
                     }
                 }
             const std::string_view method = name;
-            const bool evicts = method != "quest" && method != "refreshkv" && method != "fasa";
+            const bool evicts =
+                method != "quest" && method != "refreshkv" && method != "fasa" && method != "infinigen";
             CHECK((gone > 0) == evicts);
             // What was scored again after the step that is gone back to is not known any more.
             if (evicts || !rewound) CHECK(told > 0);

@@ -2,13 +2,13 @@
 #include "engine/base/json_file.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/control/cache_choice.h"
-#include "engine/control/gate_files.h"
+#include "engine/control/model_files.h"
 #include "engine/control/parameters.h"
 #include "engine/model/gates/gate_file.h"
 #include "engine/model/gates/gate_inputs.h"
 #include "engine/model/prompt_cache.h"
 #include "engine/session/decode/decode_session.h"
-#include "engine/session/pair/run_gates.h"
+#include "engine/session/pair/policy_aids.h"
 #include "tests/engine/model/support.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/engine/session/trail.h"
@@ -51,7 +51,8 @@ struct GateFolder {
         const GateKind& kind = *find_gate_kind(method);
         const auto gate = TokenGate::untrained(kind, model, 16, default_settings(kind), seed);
         for (const auto& layer : gate->weights())
-            layer[1].mul_(20);
+            if (&layer == &gate->weights().front() || !layer[1].is_same(gate->weights().front()[1]))
+                layer[1].mul_(20); // once, where layers share it
         const std::string file =
             path(std::string(method) + (teacher ? "-teacher" : "-student") + ".safetensors");
         save_gate(file, *gate, model, {pair_fingerprint(pair, teacher), "tales", "{}"});
@@ -135,7 +136,7 @@ TEST_CASE("a gate gives a token the same bits in a prompt read at once, in chunk
             }
             auto& layers = all.emplace_back();
             for (const auto& parts : scores.of_layer)
-                layers.push_back(at::cat(parts));
+                layers.push_back(gate->together(std::ssize(layers), at::cat(parts), running_math()));
         }
         for (size_t layer = 0; layer < all[0].size(); ++layer) {
             CHECK(all[0][layer].sizes() == at::IntArrayRef{75, 3});
@@ -150,12 +151,12 @@ TEST_CASE("what a gate's file holds is what was saved, and a gate of another wid
     const GateFolder files;
     const ModelConfig& model = named_pair()->student->config();
     const std::string fingerprint = pair_fingerprint(*named_pair(), false);
-    for (const char* method : {"trim_kv", "locret"}) {
+    for (const char* method : {"trim_kv", "make_each_token_count", "locret", "attention_gate"}) {
         const std::string file = files.save(method, false, 3), again = files.path("again.safetensors");
         const auto gate = load_gate(file, method, model, fingerprint);
         CHECK(gate->width() == 16);
         save_gate(again, *gate, model, {fingerprint, "tales", "{}"});
-        CHECK(gate_digest(again) == gate_digest(file));
+        CHECK(file_digest(again) == file_digest(file));
     }
 }
 
@@ -178,7 +179,7 @@ TEST_CASE("a run reads its gates, says which, and the recorded one wants the sam
         const auto run = made(config);
         CHECK(run->info().config == config);
         const CachePolicyConfig& said = deciding_cache(run->info().config);
-        CHECK(said.files.at("gate").digest == gate_digest(said.files.at("gate").path));
+        CHECK(said.files.at("gate").digest == file_digest(said.files.at("gate").path));
         // The configuration as a trace has it gives the run again.
         const RunConfig stored = run_config_from_json(to_json(run->info().config), "a test");
         CHECK(deciding_cache(stored).files.at("gate").digest == said.files.at("gate").digest);
@@ -247,22 +248,30 @@ TEST_CASE("gates that are not there, foreign or another model's are refused in o
     CHECK_THAT(said(saved), ContainsSubstring("its gate scores every token"));
 }
 
-TEST_CASE("gates are looked for beside the model", "[session][cache_policy]") {
+TEST_CASE("gates and profiles are looked for beside the model", "[session][cache_policy]") {
     const ScratchFolder folder("gates");
     const std::string model = folder.path().string();
-    CHECK(gate_beside(model, "trim_kv") == folder.path() / "gates/trim_kv.safetensors");
-    CHECK(gate_beside(model + "/", "trim_kv") == folder.path() / "gates/trim_kv.safetensors");
-    CHECK(gate_beside("some/model.gguf", "locret") == fs::path("some/model.gguf.gates/locret.safetensors"));
-    CHECK(gate_beside("derive:bits=3", "locret").empty());
+    constexpr auto gate = CacheFile::Kind::gate, profile = CacheFile::Kind::profile;
+    CHECK(file_beside(model, "compress_kv", profile) == folder.path() / "profiles/compress_kv.json");
+    CHECK(file_beside("a.gguf", "compress_kv", profile) == fs::path("a.gguf.profiles/compress_kv.json"));
+    CHECK(file_beside(model, "trim_kv", gate) == folder.path() / "gates/trim_kv.safetensors");
+    CHECK(file_beside(model + "/", "trim_kv", gate) == folder.path() / "gates/trim_kv.safetensors");
+    CHECK(file_beside("some/model.gguf", "locret", gate) ==
+          fs::path("some/model.gguf.gates/locret.safetensors"));
+    CHECK(file_beside("derive:bits=3", "locret", gate).empty());
     RunConfig config = run_of(Mode::overfill, "trim_kv");
-    const auto files = gate_files(config);
+    const auto files = model_files(config);
     REQUIRE(files.size() == 2);
     CHECK((files[0].key == "gate" && files[0].of_teacher && !files[0].named));
     CHECK((files[1].key == "step_gate" && !files[1].of_teacher));
-    CHECK(gate_files(run_of(Mode::student, "trim_kv")).size() == 1);
-    CHECK(gate_files(run_of(Mode::student, "locret"))[0].path == gate_beside(config.student_dir, "locret"));
+    CHECK(model_files(run_of(Mode::student, "trim_kv")).size() == 1);
+    CHECK(model_files(run_of(Mode::student, "locret"))[0].path ==
+          file_beside(config.student_dir, "locret", gate));
+    const auto profiles = model_files(run_of(Mode::overfill, "compress_kv"));
+    REQUIRE(profiles.size() == 1);
+    CHECK((profiles[0].kind == profile && profiles[0].of_teacher));
     config.student_cache = {};
-    CHECK(gate_files(config).empty());
+    CHECK(model_files(config).empty());
 }
 
 } // namespace gate_run_test

@@ -115,6 +115,12 @@ TEST_CASE("a cache policy that cannot act is told before the start", "[session]"
     RunOutlook outlook = look(run);
     CHECK(outlook.part == Part::other);
     CHECK_THAT(outlook.problem, ContainsSubstring("2049 entries are more than the 2048"));
+    run.student_cache = cache_policy_defaults("locret", "a test"); // its default is more than the context
+    CHECK(look(run).part == Part::none);
+    run.student_cache.files.at("gate").path = "/nowhere/gate.safetensors";
+    outlook = look(run);
+    CHECK(outlook.part == Part::other);
+    CHECK_THAT(outlook.problem, ContainsSubstring("gate.safetensors") && ContainsSubstring("no such file"));
     run = bundled();
     run.teacher_cache = cache_policy_defaults("snapkv", "a test");
     outlook = look(run);

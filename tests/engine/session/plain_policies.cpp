@@ -171,6 +171,76 @@ protected:
     std::map<std::pair<int64_t, int64_t>, PositionSet> m_kept;
 };
 
+class PlainCompressKv final : public PlainOnce {
+public:
+    PlainCompressKv(int64_t budget, int64_t window, int64_t floor, std::vector<std::vector<int64_t>> heads,
+                    std::vector<double> errors)
+        : m_budget(budget)
+        , m_window(window)
+        , m_floor(floor)
+        , m_heads(std::move(heads))
+        , m_errors(std::move(errors)) {}
+
+    void prompt(const PlainLayer& view) override {
+        m_length = view.n();
+        const int64_t columns = m_length - m_window;
+        const at::Tensor of_heads =
+            view.probabilities.slice(1, columns)
+                .slice(2, 0, columns)
+                .index_select(0, at::tensor(m_heads[static_cast<size_t>(view.layer)], at::kLong));
+        const at::Tensor scores = at::avg_pool1d(of_heads.mean(1), 5, 1, 2).mean(0); // [columns]
+        const auto [values, order] = scores.sort(0, true);
+        const int64_t count = shares()[static_cast<size_t>(view.layer)] - m_window;
+        if (count < columns) compared(number(values[count - 1] - values[count]));
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            PositionSet& kept = m_kept[{view.layer, head}];
+            for (int64_t i = 0; i < std::min(count, columns); ++i)
+                kept.insert(order[i].item<int64_t>());
+            for (int64_t p = columns; p < m_length; ++p)
+                kept.insert(p);
+        }
+    }
+
+private:
+    void choose() override {}
+    [[nodiscard]] std::vector<int64_t> shares() const {
+        const auto layers = static_cast<double>(m_errors.size());
+        double sum = 0;
+        for (const double error : m_errors)
+            sum += error;
+        std::vector<int64_t> counts;
+        int64_t total = 0;
+        for (const double error : m_errors) {
+            const double exact = static_cast<double>(m_floor) +
+                                 std::round(error / sum * static_cast<double>(m_budget - m_floor) * layers);
+            counts.push_back(static_cast<int64_t>(
+                std::clamp(exact, static_cast<double>(m_floor), static_cast<double>(3 * m_budget))));
+            total += counts.back();
+        }
+        // One at a time: to the largest error that had fewest corrections, or from the smallest.
+        std::vector<int64_t> corrections(m_errors.size(), 0);
+        for (const int64_t wanted = m_budget * std::ssize(m_errors); total != wanted;) {
+            const int64_t one = total < wanted ? 1 : -1;
+            size_t best = m_errors.size();
+            for (size_t i = 0; i < m_errors.size(); ++i) {
+                if (counts[i] == (one > 0 ? 3 * m_budget : m_floor)) continue;
+                const bool better = best == m_errors.size() || corrections[i] < corrections[best] ||
+                                    (corrections[i] == corrections[best] &&
+                                     (one > 0 ? m_errors[i] > m_errors[best] : m_errors[i] < m_errors[best]));
+                if (better) best = i;
+            }
+            counts[best] += one;
+            ++corrections[best];
+            total += one;
+        }
+        return counts;
+    }
+
+    int64_t m_budget, m_window, m_floor;
+    std::vector<std::vector<int64_t>> m_heads;
+    std::vector<double> m_errors;
+};
+
 class PlainDefensive final : public PlainOnce {
 public:
     PlainDefensive(int64_t budget, int64_t window, bool all_layers)
@@ -446,6 +516,96 @@ private:
     std::map<std::pair<int64_t, int64_t>, std::tuple<at::Tensor, at::Tensor>> m_chosen;
 };
 
+class GuessingPolicy final : public PlainPolicy {
+public:
+    GuessingPolicy(const PlainInfiniGen& settings, const ModelConfig& config,
+                   const std::map<std::string, at::Tensor>& weights)
+        : m_settings(settings)
+        , m_frequencies(at::tensor(rope_frequencies(config), at::kFloat).to(at::kDouble)) {
+        for (int64_t layer = 0; layer < config.num_layers; ++layer)
+            m_projections.push_back(
+                weights.at("model.layers." + std::to_string(layer) + ".self_attn.q_proj.weight")
+                    .to(at::kDouble));
+    }
+
+    void prompt(const PlainLayer& view) override {
+        for (int64_t h = 0; h < view.heads; ++h) {
+            const at::Tensor queries = view.q.slice(0, view.n() - m_settings.queries).select(1, h); // [n, d]
+            const at::Tensor axes = m_settings.turned
+                                        ? std::get<2>(at::linalg_svd(queries, true))
+                                        : at::eye(queries.size(1), at::kDouble); // [d, d], a row each
+            const at::Tensor sums = at::matmul(queries, axes.t()).abs().sum(0);
+            std::vector<int64_t> chosen;
+            for (const int64_t axis : largest(sums, m_settings.channels))
+                chosen.push_back(axis);
+            m_axes[{view.layer, h}] = axes.index_select(0, at::tensor(chosen, at::kLong));
+        }
+    }
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        const int64_t n = view.n();
+        if (kv_head == 0) {
+            m_counts.clear();
+            m_scores.clear();
+            if (view.layer > 0)
+                for (int64_t head = 0; head < view.kv_heads; ++head)
+                    score(view, head);
+            m_below = view.input[n - 1];
+        }
+        if (view.layer == 0) return all_of(n);
+        int64_t above = 0;
+        for (const int64_t count : m_counts)
+            above += count;
+        const int64_t most = static_cast<int64_t>(m_settings.limit * static_cast<double>(n - 1));
+        const int64_t count = std::clamp<int64_t>(above / view.kv_heads, 1, std::max<int64_t>(most, 1));
+        PositionSet read = largest(m_scores[static_cast<size_t>(kv_head)], count);
+        read.insert(n - 1);
+        return read;
+    }
+    void after(const PlainLayer&) override {}
+    PositionSet held(int64_t, int64_t, int64_t n) const override { return all_of(n); }
+
+private:
+    void score(const PlainLayer& view, int64_t kv_head) {
+        const int64_t n = view.n(), d = view.k.size(2);
+        const at::Tensor raw =
+            at::matmul(m_projections[static_cast<size_t>(view.layer)], m_below).view({view.heads, d});
+        const at::Tensor angle = m_frequencies * static_cast<double>(n - 1);
+        const auto halves = raw.chunk(2, 1);
+        const at::Tensor q = at::cat({halves[0] * angle.cos() - halves[1] * angle.sin(),
+                                      halves[1] * angle.cos() + halves[0] * angle.sin()},
+                                     1);
+        const at::Tensor keys = view.k.select(1, kv_head).slice(0, 0, n - 1);
+        std::vector<at::Tensor> all;
+        for (int64_t h = kv_head * view.group(); h < (kv_head + 1) * view.group(); ++h) {
+            const at::Tensor axes = m_axes.at({view.layer, h});
+            all.push_back(at::matmul(at::matmul(keys, axes.t()), at::matmul(axes, q[h])) /
+                          std::sqrt(static_cast<double>(d)));
+        }
+        const at::Tensor scores = at::stack(all).amax(0);
+        const double least = number(scores.max()) - m_settings.alpha;
+        for (const double s : numbers(scores))
+            compared(std::abs(s - least));
+        m_counts.push_back(scores.ge(least).sum().item<int64_t>());
+        m_scores.push_back(scores);
+    }
+    [[nodiscard]] PositionSet largest(const at::Tensor& scores, int64_t k) {
+        const auto [values, order] = scores.sort(0, true);
+        if (k < scores.size(0)) compared(number(values[k - 1] - values[k]));
+        PositionSet best;
+        for (int64_t i = 0; i < k; ++i)
+            best.insert(order[i].item<int64_t>());
+        return best;
+    }
+
+    PlainInfiniGen m_settings;
+    at::Tensor m_frequencies;
+    std::vector<at::Tensor> m_projections; ///< of each layer, [heads * d, hidden]
+    std::map<std::pair<int64_t, int64_t>, at::Tensor> m_axes;
+    at::Tensor m_below;
+    std::vector<int64_t> m_counts; ///< of the KV heads of this layer
+    std::vector<at::Tensor> m_scores;
+};
+
 class PlainMpCache final : public PlainPolicy {
 public:
     PlainMpCache(double theta, int64_t cluster, double coarse_share, double fine_share)
@@ -663,6 +823,113 @@ private:
     std::map<std::pair<int64_t, int64_t>, PositionSet> m_held;
 };
 
+/// One budget for all layers and heads.
+class PlainMakeEachTokenCount final : public PlainPolicy {
+public:
+    PlainMakeEachTokenCount(int64_t budget, int64_t buffer, const GateWeights& gate)
+        : m_budget(budget)
+        , m_buffer(buffer)
+        , m_gate(gate) {}
+
+    void prompt(const PlainLayer& view) override {
+        for (int64_t head = 0; head < view.kv_heads; ++head)
+            m_held[{view.layer, head}] = all_of(view.n());
+        gather(view);
+    }
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        PositionSet all = m_held.at({view.layer, kv_head});
+        all.insert(view.n() - 1);
+        return all;
+    }
+    void after(const PlainLayer& view) override {
+        for (int64_t head = 0; head < view.kv_heads; ++head)
+            m_held[{view.layer, head}].insert(view.n() - 1);
+        gather(view);
+    }
+    PositionSet held(int64_t layer, int64_t kv_head, int64_t) const override {
+        return m_held.at({layer, kv_head});
+    }
+
+private:
+    void gather(const PlainLayer& view) {
+        const auto& weights = m_gate[static_cast<size_t>(view.layer)];
+        m_ln_beta[view.layer] = at::log_sigmoid(gate_of(view.input, weights) + weights[2].to(at::kDouble));
+        if (view.layer + 1 < std::ssize(m_gate)) return;
+        const int64_t planes = std::ssize(m_held), n = view.n();
+        int64_t entries = 0;
+        for (const auto& [plane, held] : m_held)
+            entries += std::ssize(held);
+        if (entries < planes * (m_budget + m_buffer)) return;
+        std::vector<std::tuple<double, int64_t, std::pair<int64_t, int64_t>>> order;
+        for (const auto& [plane, held] : m_held)
+            for (const int64_t p : held)
+                if (p < n - 1) // the newest of each stays
+                    order.emplace_back(static_cast<double>(n + 1 - p) *
+                                           number(m_ln_beta.at(plane.first)[p][plane.second]),
+                                       p, plane);
+        std::ranges::sort(order, std::greater<>());
+        const auto count = static_cast<size_t>(planes * (m_budget - 1));
+        compared(std::get<0>(order[count - 1]) - std::get<0>(order[count]));
+        for (size_t i = count; i < order.size(); ++i)
+            m_held.at(std::get<2>(order[i])).erase(std::get<1>(order[i]));
+    }
+
+    int64_t m_budget, m_buffer;
+    GateWeights m_gate;
+    std::map<int64_t, at::Tensor> m_ln_beta;
+    std::map<std::pair<int64_t, int64_t>, PositionSet> m_held;
+};
+
+class PlainAttentionGate final : public PlainOnce {
+public:
+    PlainAttentionGate(int64_t budget, const GateWeights& gate, bool causal)
+        : m_budget(budget)
+        , m_gate(gate)
+        , m_causal(causal) {}
+
+    void prompt(const PlainLayer& view) override {
+        m_length = view.n();
+        const auto& weights = m_gate[static_cast<size_t>(view.layer)];
+        const auto of = [&](size_t i) {
+            return at::matmul(view.input, weights[i].to(at::kDouble).narrow(1, 0, view.input.size(1)).t());
+        };
+        at::Tensor logits = at::matmul(of(0), of(1).t()) / std::sqrt(static_cast<double>(weights[0].size(0)));
+        if (m_causal)
+            logits =
+                logits +
+                at::full({m_length, m_length}, -std::numeric_limits<double>::infinity(), at::kDouble).triu(1);
+        const at::Tensor block = at::matmul(at::softmax(logits, -1), of(2));
+        const at::Tensor score =
+            at::sigmoid(at::matmul(block, weights[3].to(at::kDouble).t()) + weights[4].to(at::kDouble));
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            std::vector<std::pair<double, int64_t>> order;
+            for (int64_t p = 0; p < m_length - 1; ++p)
+                order.emplace_back(number(score[p][head]), p);
+            std::ranges::sort(order, std::greater<>());
+            auto& kept = m_kept[{view.layer, head}];
+            kept.insert(m_length - 1);
+            size_t stay = static_cast<size_t>(m_budget - 1);
+            if (m_budget == 0) {
+                stay = 0;
+                for (const auto& [value, p] : order) {
+                    compared(std::abs(value - 0.5));
+                    if (value > 0.5) ++stay;
+                }
+            } else {
+                compared(order[stay - 1].first - order[stay].first);
+            }
+            for (size_t i = 0; i < stay; ++i)
+                kept.insert(order[i].second);
+        }
+    }
+
+private:
+    void choose() override {}
+    int64_t m_budget;
+    GateWeights m_gate;
+    bool m_causal;
+};
+
 class PlainLocretPolicy final : public PlainOnce {
 public:
     PlainLocretPolicy(const PlainLocret& settings, const GateWeights& gate, bool rotated)
@@ -730,12 +997,21 @@ std::unique_ptr<PlainPolicy> plain_dapq(int64_t budget, int64_t pseudo_tokens, c
                                         const std::map<std::string, at::Tensor>& weights) {
     return std::make_unique<PlainDapQ>(budget, pseudo_tokens, config, weights);
 }
+std::unique_ptr<PlainPolicy> plain_compress_kv(int64_t budget, int64_t window, int64_t floor,
+                                               std::vector<std::vector<int64_t>> heads,
+                                               std::vector<double> errors) {
+    return std::make_unique<PlainCompressKv>(budget, window, floor, std::move(heads), std::move(errors));
+}
 std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers) {
     return std::make_unique<PlainQuest>(budget, page, dense_layers);
 }
 std::unique_ptr<PlainPolicy> plain_fasa(int64_t budget, int64_t pairs, int64_t queries,
                                         int64_t dense_layers) {
     return std::make_unique<PlainFasa>(budget, pairs, queries, dense_layers);
+}
+std::unique_ptr<PlainPolicy> plain_infinigen(const PlainInfiniGen& settings, const ModelConfig& config,
+                                             const std::map<std::string, at::Tensor>& weights) {
+    return std::make_unique<GuessingPolicy>(settings, config, weights);
 }
 std::unique_ptr<PlainPolicy> plain_mpcache(double theta, int64_t cluster, double coarse_share,
                                            double fine_share) {
@@ -744,6 +1020,13 @@ std::unique_ptr<PlainPolicy> plain_mpcache(double theta, int64_t cluster, double
 std::unique_ptr<PlainPolicy> plain_trim_kv(int64_t budget, int64_t buffer, const GateWeights& gate,
                                            bool residual) {
     return std::make_unique<PlainTrimKv>(budget, buffer, gate, residual);
+}
+std::unique_ptr<PlainPolicy> plain_make_each_token_count(int64_t budget, int64_t buffer,
+                                                         const GateWeights& gate) {
+    return std::make_unique<PlainMakeEachTokenCount>(budget, buffer, gate);
+}
+std::unique_ptr<PlainPolicy> plain_attention_gate(int64_t budget, const GateWeights& gate, bool causal) {
+    return std::make_unique<PlainAttentionGate>(budget, gate, causal);
 }
 std::unique_ptr<PlainPolicy> plain_locret(const PlainLocret& settings, const GateWeights& gate,
                                           bool rotated) {

@@ -78,15 +78,34 @@ struct PlainRefreshKv {
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_dapq(int64_t budget, int64_t pseudo_tokens,
                                                       const ModelConfig& config,
                                                       const std::map<std::string, at::Tensor>& weights);
+/// Kernel 5. \param heads, errors  of each layer
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_compress_kv(int64_t budget, int64_t window, int64_t floor,
+                                                             std::vector<std::vector<int64_t>> heads,
+                                                             std::vector<double> errors);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers);
 /// Pairs of half a head's distance.
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_fasa(int64_t budget, int64_t pairs, int64_t queries,
                                                       int64_t dense_layers);
+struct PlainInfiniGen {
+    double alpha = 1, limit = 0.3;
+    int64_t channels = 2, queries = 30;
+    bool turned = true;
+};
+/// It projects queries of a layer from the input of the layer below.
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_infinigen(const PlainInfiniGen& settings,
+                                                           const ModelConfig& config,
+                                                           const std::map<std::string, at::Tensor>& weights);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_mpcache(double theta, int64_t cluster, double coarse_share,
                                                          double fine_share);
 /// \param gate  weights of each layer; `residual` and `rotated` as the gate's settings say
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_trim_kv(int64_t budget, int64_t buffer,
                                                          const GateWeights& gate, bool residual);
+/// Of TRIM-KV's gate with its default setting.
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_make_each_token_count(int64_t budget, int64_t buffer,
+                                                                       const GateWeights& gate);
+/// \param budget  0: by the threshold of one half
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_attention_gate(int64_t budget, const GateWeights& gate,
+                                                                bool causal);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_locret(const PlainLocret& settings, const GateWeights& gate,
                                                         bool rotated);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings);

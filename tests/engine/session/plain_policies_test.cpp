@@ -105,7 +105,8 @@ Plain with_gate(const Plain& model, const char* method, const GateSettings& sett
     const GateKind& kind = *find_gate_kind(method);
     const std::shared_ptr<TokenGate> gate = TokenGate::untrained(kind, model.config, 16, settings, seed(77));
     for (const auto& layer : gate->weights())
-        layer[1].mul_(20);
+        if (&layer == &gate->weights().front() || !layer[1].is_same(gate->weights().front()[1]))
+            layer[1].mul_(20); // once, where layers share it
     pair->student_gates[method] = gate;
     gated.pair = pair;
     return gated;
@@ -198,6 +199,33 @@ TEST_CASE("CAKE shares and keeps as its definition does", "[session][cache_polic
         false);
 }
 
+TEST_CASE("CompressKV keeps what the heads of its profile attend to, more where errors are larger",
+          "[session][cache_policy][plain]") {
+    const std::vector<double> errors{0.35, 0.05, 0.15};
+    const std::vector<std::vector<int64_t>> heads{{3, 0, 2, 1}, {1, 2, 0, 3}, {0, 3, 1, 2}},
+        of_six{{5, 0, 2, 3}, {4, 1, 0, 5}};
+    compare(
+        settings("compress_kv", {{"budget", 13}, {"window", 4}, {"floor", 6}}),
+        [&](const Plain& model) {
+            return plain_compress_kv(13, 4, 6, model.config.num_heads == 6 ? of_six : heads,
+                                     {errors.begin(), errors.begin() + model.config.num_layers});
+        },
+        false,
+        [&](const Plain& model) {
+            Plain profiled = model;
+            auto pair = std::make_shared<ModelPair>(*model.pair);
+            auto profile = std::make_shared<CacheProfile>(*pair->student_profiles.at("compress_kv"));
+            for (size_t layer = 0; layer < profile->layers.size(); ++layer) {
+                const auto& own = (model.config.num_heads == 6 ? of_six : heads)[layer];
+                profile->layers[layer]["heads"] = {own.begin(), own.end()};
+                profile->layers[layer]["error"] = {errors[layer]};
+            }
+            pair->student_profiles["compress_kv"] = profile;
+            profiled.pair = pair;
+            return profiled;
+        });
+}
+
 TEST_CASE("DefensiveKV weighs and keeps as its definition does, by layer and over the model",
           "[session][cache_policy][plain]") {
     for (const bool all_layers : {false, true}) {
@@ -238,6 +266,21 @@ TEST_CASE("FASA reads what its definition reads, step by step", "[session][cache
         [](const Plain&) { return plain_fasa(9, 2, 8, 0); }, false);
 }
 
+TEST_CASE("InfiniGen guesses and reads as its definition does, step by step",
+          "[session][cache_policy][plain]") {
+    const auto both = [](const PlainInfiniGen& s, double channels) {
+        compare(
+            settings("infinigen", {{"margin", s.alpha},
+                                   {"limit", s.limit},
+                                   {"channels", channels},
+                                   {"profile_queries", static_cast<double>(s.queries)},
+                                   {"turned", s.turned ? 1.0 : 0.0}}),
+            [&](const Plain& model) { return plain_infinigen(s, model.config, model.weights); }, true);
+    };
+    both({.alpha = 0.05, .limit = 0.3, .channels = 2, .queries = 30}, 0.25);
+    both({.alpha = 0.02, .limit = 0.9, .channels = 3, .queries = 12, .turned = false}, 0.5);
+}
+
 TEST_CASE("MPCache evicts once and reads what its definition reads, step by step",
           "[session][cache_policy][plain]") {
     compare(
@@ -260,6 +303,44 @@ TEST_CASE("TRIM-KV lets entries fade as its definition does, step by step",
             false,
             [&](const Plain& model) {
                 return with_gate(model, "trim_kv", {{"input", residual ? "residual" : "normed"}});
+            });
+    }
+}
+
+TEST_CASE("Make Each Token Count has one budget for layers and heads, step by step",
+          "[session][cache_policy][plain]") {
+    for (const double buffer : {1.0, 4.0})
+        compare(
+            settings("make_each_token_count", {{"budget", 12}, {"buffer", buffer}}),
+            [&](const Plain& model) {
+                return plain_make_each_token_count(
+                    12, static_cast<int64_t>(buffer),
+                    model.pair->student_gates.at("make_each_token_count")->weights());
+            },
+            false,
+            [](const Plain& model) {
+                return with_gate(model, "make_each_token_count", {{"input", "normed"}});
+            });
+}
+
+TEST_CASE("Attention-Gate keeps what its block over the prompt wants, by threshold and by budget",
+          "[session][cache_policy][plain]") {
+    for (const bool by_budget : {false, true}) {
+        compare(
+            settings("attention_gate", {{"choose", by_budget ? 1.0 : 0.0}, {"budget", 9}}),
+            [&](const Plain& model) {
+                return plain_attention_gate(
+                    by_budget ? 9 : 0, model.pair->student_gates.at("attention_gate")->weights(), by_budget);
+            },
+            false,
+            [&](const Plain& model) {
+                Plain gated = with_gate(model, "attention_gate",
+                                        {{"input", "normed"}, {"sees", by_budget ? "earlier" : "prompt"}});
+                for (const auto& layer : gated.pair->student_gates.at("attention_gate")->weights()) {
+                    layer[3].mul_(20); // scores on both sides of one half, few above it
+                    layer[4].fill_(-2);
+                }
+                return gated;
             });
     }
 }

@@ -1,6 +1,7 @@
 #include "tests/engine/session/tiny_pair.h"
 
 #include "engine/session/decode/decode_session.h"
+#include "engine/session/policies/policy_runner.h"
 #include "engine/text/tokenizer/tokenizer.h"
 
 #include <ATen/ATen.h>
@@ -49,6 +50,14 @@ std::shared_ptr<const ModelPair> tiny_pair(uint64_t teacher_seed, uint64_t stude
     pair->student_dir = "tiny-student";
     pair->teacher_gates = untrained_gates(pair->teacher->config(), teacher_device, teacher_seed);
     pair->student_gates = untrained_gates(pair->student->config(), student_device, student_seed);
+    for (const CacheMethod& method : cache_methods()) {
+        const auto profile = [&](const LlamaModel& model) {
+            return aids_of(cache_policy_defaults(method.name, "a test"), {}, model.config()).profile;
+        };
+        if (method.profile == nullptr) continue;
+        pair->teacher_profiles[std::string(method.name)] = profile(*pair->teacher);
+        pair->student_profiles[std::string(method.name)] = profile(*pair->student);
+    }
     pair->geometry_difference = geometry_difference(pair->teacher->config(), pair->student->config());
     return pair;
 }

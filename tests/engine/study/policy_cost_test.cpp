@@ -96,10 +96,14 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             {"dapq", budget + fed},
             {"arkv", arkv(row.entries, n, budget)},
             {"trim_kv", budget},
+            {"make_each_token_count", budget},
             {"locret", std::min(budget + 100, row.entries) + fed}, // its last 100 tokens are not pruned
+            {"attention_gate", budget + fed},
+            {"compress_kv", budget + fed},
             {"quest", n},
             {"lazy_eviction", budget + steps}, // after 8 steps, and then
             {"fasa", n},
+            {"infinigen", n},
             {"mpcache", n}, // rows of random weights give everybody a ten thousandth
             {"refreshkv", n},
             {"cam", budget + steps},
@@ -149,12 +153,12 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
         CHECK(row.cache_bytes == bytes);
         CHECK(row.metadata_bytes == metadata);
         const bool dense = row.policy == "full" || row.policy == "quest" || row.policy == "refreshkv" ||
-                           row.policy == "fasa";
+                           row.policy == "fasa" || row.policy == "infinigen";
         CHECK(row.index_bytes == (dense ? 0 : index));
         if (row.policy != "arkv")
             CHECK((row.scratch_bytes > 0) == (metadata > 0 || row.policy == "kv_direct"));
         const bool reads_part = row.policy == "quest" || row.policy == "refreshkv" ||
-                                row.policy == "mpcache" || row.policy == "fasa";
+                                row.policy == "mpcache" || row.policy == "fasa" || row.policy == "infinigen";
         CHECK((row.entries_read < static_cast<double>(n)) ==
               (reads_part || row.policy == "arkv" ||
                (bytes < heads * n * entry && metadata == 0 && row.policy != "kv_direct" &&

@@ -46,8 +46,9 @@ GateTraining training(const std::string& method) {
     how.learning_rate = 0.02;
     how.seed = 5;
     how.settings = default_settings(*find_gate_kind(method));
-    how.objective.readings =
-        method == "trim_kv" ? GateSettings{{"decay", "bias"}} : GateSettings{{"target", "attention"}};
+    const auto kinds = all_objective_kinds();
+    for (const GateSetting& point : std::ranges::find(kinds, method, &ObjectiveKind::method)->readings)
+        how.objective.readings.emplace(point.key, point.choices.front());
     return how;
 }
 
@@ -152,6 +153,81 @@ TEST_CASE("the gradient of TRIM-KV's loss is its slope", "[train]") {
     }
 }
 
+TEST_CASE("Make Each Token Count's capacity is that of all layers and heads together", "[train]") {
+    const auto model = tiny_model(31, small_vocabulary);
+    const TrainingText text{random_ids(24, 3), 18};
+    const GateKind& kind = *find_gate_kind("make_each_token_count");
+    const auto gate = TokenGate::untrained(kind, model->config(), 8, {{"input", "normed"}}, 4);
+    CHECK(gate->weights()[0][1].is_same(gate->weights()[1][1])); // the last projection, and its bias
+    CHECK(gate->weights()[0][2].is_same(gate->weights()[1][2]));
+    CHECK(!gate->weights()[0][0].is_same(gate->weights()[1][0]));
+    // One KV head keeps everything, the other hardly more than the newest.
+    gate->weights()[0][1].zero_();
+    gate->weights()[0][2][0].fill_(60);
+    gate->weights()[0][2][1].fill_(-60);
+    const auto capacity = [&](const ObjectiveKind& objective, double share) {
+        ObjectiveOptions options;
+        options.readings = {{"decay", "bias"}};
+        options.capacity = share;
+        return objective.make(*model, options)->loss(*gate, text).parts[2];
+    };
+    // Token t of 24 holds t + 1 and 1: (t + 2) / 2 in the mean, 12.5 at most.
+    double alone = 0, both = 0;
+    for (int64_t t = 0; t < 24; ++t) {
+        alone += std::max(0.0, static_cast<double>(t + 1) - 12) / 12 / 24 / 2;
+        both += std::max(0.0, static_cast<double>(t + 2) / 2 - 6) / 6 / 24;
+    }
+    CHECK(capacity(objective_kinds::trim_kv(), 0.5) == Approx(alone));
+    CHECK(capacity(objective_kinds::make_each_token_count(), 0.25) == Approx(both));
+    CHECK(capacity(objective_kinds::make_each_token_count(), 0.53) == 0);
+}
+
+TEST_CASE("Attention-Gate's answer reads what the gate keeps, and gradients pass the step", "[train]") {
+    const auto model = tiny_model(31, small_vocabulary); // 2 layers
+    const TrainingText text{random_ids(24, 3), 18};
+    const GateKind& kind = *find_gate_kind("attention_gate");
+    ObjectiveOptions options;
+    options.capacity = 0.25;
+    const auto objective = objective_kinds::attention_gate().make(*model, options);
+    const auto gate_with = [&](float c) {
+        auto gate = TokenGate::untrained(kind, model->config(), 8, default_settings(kind), 4);
+        for (const auto& layer : gate->weights()) {
+            layer[3].zero_();
+            layer[4].fill_(c);
+        }
+        return gate;
+    };
+    // Everything stays: the model itself, and the mean score is nearly 1.
+    const GateLoss all = objective->loss(*gate_with(20), text);
+    CHECK(all.parts[0] == Approx(0).margin(1e-5));
+    CHECK(all.parts[2] == Approx(0.75 * 0.75).epsilon(1e-3));
+    // Nothing but the prompt's last token: the answer's rows of a model that sees no other.
+    const GateLoss none = objective->loss(*gate_with(-20), text);
+    const auto masked = [](int64_t, const GateInputs&, const at::Tensor& logits) {
+        at::Tensor cut = logits.clone();
+        cut.slice(1, 18).slice(2, 0, 17).fill_(-1e9);
+        return cut;
+    };
+    const FrozenLlama frozen(*model);
+    const at::Tensor rows = at::log_softmax(frozen.run(text.ids), -1).slice(0, 18),
+                     cut = at::log_softmax(frozen.run(text.ids, masked), -1).slice(0, 18);
+    CHECK(none.parts[0] == Approx((rows.exp() * (rows - cut)).sum(-1).mean().item<double>()).epsilon(1e-3));
+    CHECK(none.parts[0] > 1e-6);
+    CHECK(none.parts[2] == Approx(0.25 * 0.25).epsilon(1e-3));
+    // A token that is gone has a slope: what it would give the answer if it came back.
+    const auto gate = gate_with(-1);
+    for (const auto& layer : gate->weights())
+        for (const at::Tensor& weight : layer)
+            const_cast<at::Tensor&>(weight).set_requires_grad(true);
+    objective->loss(*gate, text).total.backward();
+    for (const auto& layer : gate->weights()) {
+        REQUIRE(layer[4].grad().defined());
+        CHECK(at::isfinite(layer[4].grad()).all().item<bool>());
+        CHECK(layer[4].grad().abs().max().item<double>() > 1e-6);
+        CHECK(layer[4].grad().abs().max().item<double>() < 100);
+    }
+}
+
 TEST_CASE("Locret's gate is asked for the most that the answer gives a token", "[train]") {
     const auto model = tiny_model(31, small_vocabulary); // 4 heads, 2 KV heads
     const TrainingText text{random_ids(40, 6), 28};
@@ -181,7 +257,7 @@ TEST_CASE("training lowers the loss, and goes on from a checkpoint as if it had 
     const auto texts = texts_of(5, 10);
     const ScratchFolder folder("gates");
     const auto part = folder.path() / "gate.part";
-    for (const char* method : {"trim_kv", "locret"}) {
+    for (const char* method : {"trim_kv", "make_each_token_count", "locret", "attention_gate"}) {
         CAPTURE(method);
         GateTrainer straight(*model, texts, training(method)), stopped(*model, texts, training(method));
         const double before = straight.loss_of(texts).total;
@@ -271,12 +347,12 @@ TEST_CASE("training texts: rows with answers, plain pieces, and what cannot be r
 TEST_CASE("a gate is judged beside others with as many entries", "[train]") {
     const auto pair = tiny_pair(1, 2);
     const std::vector<TrainingText> texts{{random_ids(60, 30), 44}, {random_ids(50, 31), 30}};
-    for (const char* method : {"trim_kv", "locret"}) {
+    for (const char* method : {"trim_kv", "make_each_token_count", "locret", "attention_gate"}) {
         CAPTURE(method);
         const auto table =
             judge_gate(*pair->teacher, pair->teacher_gates.at(method), texts, 1, [](double) { return true; });
         REQUIRE(table);
-        const size_t policies = std::string(method) == "locret" ? 5 : 4;
+        const size_t policies = find_cache_method(method)->prompt_only ? 5 : 4;
         REQUIRE(table->rows.size() == 1 + 3 * policies);
         CHECK(std::get<double>(table->rows[0][2]) == 0);
         const auto read = [&](size_t row) { return std::get<double>(table->rows[row].back()); };

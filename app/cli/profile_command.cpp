@@ -1,0 +1,42 @@
+#include "app/cli/commands.h"
+#include "app/options/engine_module.h"
+#include "app/options/profile_options.h"
+
+#include <memory>
+
+namespace refreshlab::app {
+
+Command add_profile_command(CLI::App& app) {
+    auto options = std::make_shared<ProfileOptions>();
+    CLI::App* command = app.add_subcommand(
+        "profile",
+        "Measures what a cache policy has to know of a model: its profile (docs/howto/profile.md)");
+    command->add_option("METHOD", options->method, "compress_kv")->required()->type_name("METHOD");
+    command->add_option("--model", options->model, "A checkpoint folder or a .gguf file")
+        ->required()
+        ->type_name("MODEL");
+    command
+        ->add_option("--texts", options->texts,
+                     "Texts in which sentences are hidden: .jsonl files of prompts with answers, or plain "
+                     "texts. May be repeated")
+        ->required()
+        ->type_name("FILE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(true);
+    command->add_option("-o,--out", options->out, "The profile, JSON")->required()->type_name("FILE");
+    command->add_option("--length", options->length, "Most tokens of a text (default 512)")
+        ->type_name("N")
+        ->check(CLI::Range(64, 1 << 20));
+    command
+        ->add_option("--share", options->share,
+                     "What stays of a text where the errors of layers are measured (default 0.125)")
+        ->type_name("SHARE")
+        ->check(CLI::Range(0.001, 1.0));
+    command->add_option("--seed", options->seed, "Of the words that are hidden (default 0)")->type_name("N");
+    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
+        ->type_name("N")
+        ->check(CLI::Range(0, 4096));
+    return [options] { return engine_module().carry_out(*options); };
+}
+
+} // namespace refreshlab::app

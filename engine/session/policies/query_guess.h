@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace refreshlab {
+
+class LlamaModel;
+
+/// What a layer's queries would be if the layer read what the one below it reads (InfiniGen): its norm is left out, because it is asked
+/// for before its own input is there. Threads  const.
+class QueryGuess {
+public:
+    explicit QueryGuess(const LlamaModel& model) ///< outlives this
+        : m_model(model) {}
+    /// \param input     [1, held hidden width]: what the layer below projects its queries from
+    /// \param position  of the token
+    /// \return [1, heads, head_dim], after RoPE
+    [[nodiscard]] at::Tensor queries(int64_t layer, const at::Tensor& input, int64_t position) const;
+
+private:
+    const LlamaModel& m_model;
+};
+
+} // namespace refreshlab
