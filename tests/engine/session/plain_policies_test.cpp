@@ -114,63 +114,78 @@ Plain with_gate(const Plain& model, const char* method, const GateSettings& sett
 
 using MakePlain = std::function<std::unique_ptr<PlainPolicy>(const Plain& model)>;
 
+/// One model under a policy, beside its second implementation.
+/// \return false: a decision was so close that rounding may have made it (two tokens are alike), and nothing is said from there on
+bool agrees(const Plain& model, const CachePolicyConfig& policy, const MakePlain& make, bool sometimes_all) {
+    constexpr int64_t steps = 30;
+    RunConfig config = tiny_run(steps + 1);
+    config.prompt = "Once upon a time a fox and a crow lived by the river, and every morning the crow "
+                    "sang of the mill, the bridge and the seven hills, while the fox counted boats.";
+    config.mode = Mode::student;
+    config.student_cache = policy;
+    config.capture.top_k = max_top_k;
+    DecodeSession session(model.pair, config);
+    const auto rule = make(model);
+    PlainDecoder plain(model.config, model.weights, *rule);
+    at::Tensor row = plain.prompt(session.recording()->info().prompt_ids);
+    const size_t entropy = require_signal("entropy_bits", "a test");
+    int64_t least = plain.length(), whole = 0;
+    for (int64_t t = 1; t <= steps; ++t) {
+        CAPTURE(t);
+        REQUIRE(session.step());
+        const StepRecord& record = session.recording()->step(t);
+        REQUIRE(record.token_id == row.argmax().item<int64_t>());
+        row = plain.step(record.token_id);
+        if (rule->closest() < 1e-7) return false;
+        INFO("closest decision so far " << rule->closest());
+        // Kept and attended sets.
+        for (int64_t layer = 0; layer < model.config.num_layers; ++layer) {
+            for (int64_t head = 0; head < model.config.num_kv_heads; ++head) {
+                const auto held = session.student_cache()->held(layer, head);
+                CHECK(PositionSet(held.begin(), held.end()) == rule->held(layer, head, plain.length()));
+                const int64_t read = std::ssize(plain.read(layer, head));
+                least = std::min(least, read);
+                if (read == plain.length()) ++whole;
+            }
+        }
+        const auto attention = session.recording()->attention(plain.length() - 1, false);
+        REQUIRE(attention != nullptr);
+        compare_rows(*attention, plain, model.config);
+        // Logits, as far as a record has them.
+        const at::Tensor p = at::softmax(row, 0);
+        for (size_t i = 0; i < record.top_k; ++i)
+            CHECK(std::abs(static_cast<double>(record.top_probs[i]) - p[record.top_ids[i]].item<double>()) <
+                  2e-5);
+        CHECK(std::abs(static_cast<double>(session.recording()->signal(t, entropy)) - entropy_bits(row)) <
+              2e-4);
+    }
+    CHECK(least < plain.length() / 2); // the policy had something to do
+    CHECK((whole > 0) == sometimes_all);
+    return true;
+}
+
 /// \param sometimes_all  some steps read everything, others do not
 /// \param change         of the model, before a run
 void compare(const CachePolicyConfig& policy, const MakePlain& make, bool sometimes_all,
              const std::function<Plain(const Plain&)>& change = {}) {
     const auto per_query_head = policy.values.find("compat_per_query_head");
     const bool wide = per_query_head != policy.values.end() && per_query_head->second != 0;
-    constexpr int64_t steps = 30;
     at::set_num_threads(1); // tensors of a few hundred numbers: more threads only wait for one another
     const TinyShape shapes[] = {
         {.layers = 3}, {.layers = 2, .heads = 6, .kv_heads = 3}, {.layers = 3, .heads = 4, .kv_heads = 1}};
     uint32_t number = 0;
     for (const TinyShape& shape : shapes) {
-        CAPTURE(to_json(policy).dump(), number);
-        const Plain given = plain_model(seed(900 + number++), shape);
-        const Plain model = wide ? repeated(given) : change ? change(given) : given;
-        RunConfig config = tiny_run(steps + 1);
-        config.prompt = "Once upon a time a fox and a crow lived by the river, and every morning the crow "
-                        "sang of the mill, the bridge and the seven hills, while the fox counted boats.";
-        config.mode = Mode::student;
-        config.student_cache = policy;
-        config.capture.top_k = max_top_k;
-        DecodeSession session(model.pair, config);
-        const auto rule = make(model);
-        PlainDecoder plain(model.config, model.weights, *rule);
-        at::Tensor row = plain.prompt(session.recording()->info().prompt_ids);
-        const size_t entropy = require_signal("entropy_bits", "a test");
-        int64_t least = plain.length(), whole = 0;
-        for (int64_t t = 1; t <= steps; ++t) {
-            CAPTURE(t);
-            REQUIRE(session.step());
-            const StepRecord& record = session.recording()->step(t);
-            REQUIRE(record.token_id == row.argmax().item<int64_t>());
-            row = plain.step(record.token_id);
-            INFO("closest decision so far " << rule->closest()); // below 1e-7 rounding may have decided
-            // Kept and attended sets.
-            for (int64_t layer = 0; layer < model.config.num_layers; ++layer) {
-                for (int64_t head = 0; head < model.config.num_kv_heads; ++head) {
-                    const auto held = session.student_cache()->held(layer, head);
-                    CHECK(PositionSet(held.begin(), held.end()) == rule->held(layer, head, plain.length()));
-                    const int64_t read = std::ssize(plain.read(layer, head));
-                    least = std::min(least, read);
-                    if (read == plain.length()) ++whole;
-                }
-            }
-            const auto attention = session.recording()->attention(plain.length() - 1, false);
-            REQUIRE(attention != nullptr);
-            compare_rows(*attention, plain, model.config);
-            // Logits, as far as a record has them.
-            const at::Tensor p = at::softmax(row, 0);
-            for (size_t i = 0; i < record.top_k; ++i)
-                CHECK(std::abs(static_cast<double>(record.top_probs[i]) -
-                               p[record.top_ids[i]].item<double>()) < 2e-5);
-            CHECK(std::abs(static_cast<double>(session.recording()->signal(t, entropy)) - entropy_bits(row)) <
-                  2e-4);
+        bool agreed = false;
+        for (uint32_t model_number = 0; !agreed && model_number < 12; ++model_number) {
+            CAPTURE(to_json(policy).dump(), number, model_number);
+            const Plain given = plain_model(seed(900 + number + 100 * model_number), shape);
+            agreed = agrees(wide     ? repeated(given)
+                            : change ? change(given)
+                                     : given,
+                            policy, make, sometimes_all);
         }
-        CHECK(least < plain.length() / 2); // the policy had something to do
-        CHECK((whole > 0) == sometimes_all);
+        CHECK(agreed); // of so many models one has no close decision
+        ++number;
     }
 }
 
