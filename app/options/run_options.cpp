@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/control/derive/derive_spec.h"
+#include "engine/control/named_policies.h"
 #include "engine/control/parameters.h"
 #include "kernels/execution/cores.h"
 
@@ -26,24 +27,6 @@ Enum named(const std::string& option, const std::string& value, const Enum (&val
         known += (known.empty() ? "" : ", ") + std::string(to_string(v));
     }
     throw Error("reading", option, "'" + value + "' is not one of " + known);
-}
-
-RefreshPolicy policy_of(const std::string& name) {
-    for (const Preset& preset : presets()) {
-        if (preset.name == name) return preset_policy(name);
-    }
-    std::error_code unreadable;
-    if (std::filesystem::exists(name, unreadable)) return policy_from_json(read_json_file(name), name);
-    if (name.ends_with(".json")) throw Error("reading --policy", name, "no such file");
-    return preset_policy(name); // throws, naming the presets
-}
-
-CachePolicyConfig cache_policy_of(const std::string& name, const std::string& option) {
-    if (find_cache_method(name) != nullptr) return cache_policy_defaults(name, option);
-    std::error_code unreadable;
-    if (std::filesystem::exists(name, unreadable)) return cache_policy_from_json(read_json_file(name), name);
-    if (name.ends_with(".json")) throw Error("reading " + option, name, "no such file");
-    return cache_policy_defaults(name, option); // throws, naming the nearest
 }
 
 /// An editor's byte order mark and final line end are no part of the prompt.
@@ -272,15 +255,17 @@ RunConfig RunOptions::config(RunConfig base) const {
         config.dtype = named("--dtype", m_dtype, {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::native});
     if (m_threads > 0) config.threads = m_threads;
     note_threads(m_threads);
-    if (!m_policy.empty()) config.policy = policy_of(m_policy);
+    if (!m_policy.empty()) config.policy = named_policy(m_policy, "--policy");
     for (const std::string& text : m_signals)
         config.policy.signals.push_back(own_signal_from_text(text, "--signal"));
     if (!m_triggers.empty()) no_longer_none(config.policy);
     for (const std::string& text : m_triggers)
         config.policy.triggers.push_back(trigger_from_text(text, "--trigger", config.policy.signals));
     if (!m_signals.empty() || !m_triggers.empty()) check_policy(config.policy, "the command line");
-    if (!m_student_cache.empty()) config.student_cache = cache_policy_of(m_student_cache, "--student-cache");
-    if (!m_teacher_cache.empty()) config.teacher_cache = cache_policy_of(m_teacher_cache, "--teacher-cache");
+    if (!m_student_cache.empty())
+        config.student_cache = named_cache_policy(m_student_cache, "--student-cache");
+    if (!m_teacher_cache.empty())
+        config.teacher_cache = named_cache_policy(m_teacher_cache, "--teacher-cache");
     for (const auto& [key, value] : m_short)
         set_parameter(config, key, value);
     for (const std::string& assignment : m_set)

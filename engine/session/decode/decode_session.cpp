@@ -38,9 +38,10 @@ void DecodeSession::Impl::log_command(const Command& command) {
 
 DecodeSession::DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
                              const std::function<bool(double)>& progress, const RunText* known,
-                             Execution execution) {
+                             Execution execution, SignalSources sources) {
     if (!execution) execution = make_execution(config);
-    m_impl = std::make_unique<Impl>(std::move(pair), std::move(config), std::move(execution));
+    m_impl =
+        std::make_unique<Impl>(std::move(pair), std::move(config), std::move(execution), std::move(sources));
     const kernels::ExecutionScope scope(*m_impl->execution);
     m_impl->start(progress, known);
 }
@@ -173,6 +174,9 @@ void DecodeSession::save_prompt_cache(const std::filesystem::path& path, CacheFo
 }
 const RunConfig& DecodeSession::config() const {
     return m_impl->config;
+}
+at::Tensor DecodeSession::row(int64_t position) const {
+    return m_impl->ring && m_impl->ring->holds(position) ? m_impl->ring->row(position) : at::Tensor();
 }
 std::shared_ptr<Recording> DecodeSession::recording() const {
     return m_impl->published;

@@ -5,6 +5,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/run_execution.h"
+#include "engine/session/parts/signal_source.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +14,9 @@
 #include <vector>
 
 namespace refreshlab {
+
+/// Signals that whoever asks for a run measures in it, beside those of the run's own components.
+using SignalSources = std::vector<std::shared_ptr<SignalSource>>;
 
 class KvCache;
 enum class CacheForm : uint8_t;
@@ -35,9 +39,10 @@ public:
     /// \param known  feed exactly these ids: those of prepare_run(), or a recording's (a template may print the date, a
     ///               tokenizer may be newer); null: they are made here
     /// \param execution  threads and kernel set of everything that the session computes; null: make_execution(config)
+    /// \param sources  none of them null; what they publish must go together (signal_table())
     DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
                   const std::function<bool(double fraction)>& progress = {}, const RunText* known = nullptr,
-                  Execution execution = {});
+                  Execution execution = {}, SignalSources sources = {});
     ~DecodeSession();
     DecodeSession(const DecodeSession&) = delete;
     DecodeSession& operator=(const DecodeSession&) = delete;
@@ -87,6 +92,9 @@ public:
     [[nodiscard]] const KvCache* student_cache() const; ///< null in mode teacher
     [[nodiscard]] const KvCache* teacher_cache() const; ///< null in mode student without a teacher pass
     [[nodiscard]] int64_t splice_watermark() const;     ///< P
+    /// The decoder's row of logits at this position, [vocab] fp32 on its device; a view of a ring, good until the next step. Undefined where
+    /// the run does not keep it: mode overfill keeps the newest positions of the text.
+    [[nodiscard]] at::Tensor row(int64_t position) const;
 
 private:
     struct Impl;

@@ -57,7 +57,7 @@ struct StepInFlight {
 ///   session_rewind.cpp  back to an earlier step; attention on request
 ///   session_score.cpp   the closing pass
 struct DecodeSession::Impl {
-    Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how);
+    Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how, SignalSources own);
 
     // --- session_start.cpp ---
     void start(const std::function<bool(double)>& progress, const RunText* known);
@@ -199,7 +199,9 @@ struct DecodeSession::Impl {
     std::optional<RefreshBoundary> boundary;    ///< mode overfill
 
     /// Components that publish signals of their own, and the ids of those, in order.
-    std::vector<std::unique_ptr<SignalSource>> sources;
+    std::vector<std::shared_ptr<SignalSource>> sources;
+    SignalSources
+        given_sources; ///< those that the run was asked for with; the last of `sources` from the start on
     std::vector<std::vector<size_t>> source_ids;
     std::vector<size_t> own_ids; ///< of the signals that the policy of the start brought along, in order
 

@@ -46,10 +46,12 @@ std::string idle_cache_note(const RunConfig& config) {
 
 } // namespace
 
-DecodeSession::Impl::Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how)
+DecodeSession::Impl::Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how,
+                          SignalSources own)
     : pair(std::move(models))
     , execution(std::move(how))
     , config(std::move(run))
+    , given_sources(std::move(own))
     , call_start(std::chrono::steady_clock::now()) {}
 
 void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const RunText* known) {
@@ -79,6 +81,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
         pending.teacher_rank = teacher->last_rank(pending.id);
     }
     if (overfill()) make_boundary();
+    sources.insert(sources.end(), given_sources.begin(), given_sources.end());
 
     RunInfo info = describe(ttft_ms, prefill_ms);
     info.published_signals = publish();
@@ -221,7 +224,7 @@ void DecodeSession::Impl::make_cache_policy() {
                     "puts a band over the prompt (banded_prefill), which the teacher reads here: its entries "
                     "are the whole prompt's",
                     "modes student and teacher have it");
-    sources.push_back(std::make_unique<CacheSignals>(*cache_policy));
+    sources.push_back(std::make_shared<CacheSignals>(*cache_policy));
 }
 
 CacheLayout DecodeSession::Impl::layout() const {
@@ -245,7 +248,7 @@ void DecodeSession::Impl::make_boundary() {
     ring.emplace(std::min(ring_rows, capacity), decoder().config().vocab_size, pair->student->device());
     boundary.emplace(RefreshBoundary::Parts{config, pair->student->forward(), *student_cache, *teacher, *ring,
                                             *chooser, rebuilds(), prompt_length(), cache_policy.get()});
-    sources.push_back(std::make_unique<TeacherUnread>(*teacher, *student_cache));
+    sources.push_back(std::make_shared<TeacherUnread>(*teacher, *student_cache));
 }
 
 std::vector<PublishedSignal> DecodeSession::Impl::publish() {

@@ -126,7 +126,8 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     const std::optional<int32_t> given = chooser->given_at(next);
     const std::array<int32_t, 1> token{given.value_or(-1)};
     if (given) in.ask->tokens = token;
-    in.logits = ring || now.mc.passes > 0 || chooser->needs_row(next, config.sampler) ||
+    in.logits = ring || std::ranges::any_of(sources, &SignalSource::wants_row) || now.mc.passes > 0 ||
+                chooser->needs_row(next, config.sampler) ||
                 (given && config.mode == Mode::teacher); // the place of a token that need not be the first
     now.rows = decoder().forward().step(decoder_cache(), in);
     if (cache_policy) cache_policy->tell_read();
@@ -159,8 +160,9 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
     }
     evaluate_signals(now.inputs, now.record.signals, &now.layers);
     const StepValues values(now.record.signals, now.layers);
+    const at::Tensor row = now.rows.logits.defined() ? now.rows.logits[0] : at::Tensor();
     for (size_t i = 0; i < sources.size(); ++i)
-        sources[i]->measure(source_ids[i], values);
+        sources[i]->measure(source_ids[i], values, {now.record, *recording, row});
     work_out(now);
     keep_candidates(now);
     if (ring) ring->put(now.record.position, now.rows.logits[0]);

@@ -69,7 +69,8 @@ std::optional<std::string> difference_up_to(const Recording& recorded, const Rec
 } // namespace
 
 MadeAgain make_again(const command::RecordedRun& asked, std::shared_ptr<const ModelPair> pair,
-                     const std::function<bool(int64_t)>& progress, const Recording* recorded) {
+                     const std::function<bool(int64_t)>& progress, const Recording* recorded,
+                     SignalSources sources) {
     const auto go_on = [&](int64_t step) {
         if (!progress(step)) throw Error("making a run again", {}, "cancelled");
     };
@@ -82,7 +83,8 @@ MadeAgain make_again(const command::RecordedRun& asked, std::shared_ptr<const Mo
                    .config = asked.config,
                    .text = std::make_shared<const RunText>(std::move(text)),
                    .execution = replay_execution(asked.config.threads, asked.kernel_set),
-                   .commands = asked.commands},
+                   .commands = asked.commands,
+                   .sources = std::move(sources)},
         [&](double) { return progress(0); });
     RunDriver& driver = *made.driver;
     const auto made_now = driver.recording();

@@ -32,7 +32,8 @@ std::vector<PublishedSignal> CacheSignals::published() const {
     return all;
 }
 
-void CacheSignals::measure(std::span<const size_t> ids, const StepValues& values) {
+void CacheSignals::measure(std::span<const size_t> ids, const StepValues& values, const StepInSight& step) {
+    (void)step;
     values.set_layers(ids[0], m_runner.entries_held());
     values.set_layers(ids[1], m_runner.entries_read());
     size_t next = 2;

@@ -12,7 +12,7 @@ public:
     explicit CacheSignals(const PolicyRunner& runner) ///< outlives this
         : m_runner(runner) {}
     [[nodiscard]] std::vector<PublishedSignal> published() const override;
-    void measure(std::span<const size_t> ids, const StepValues& values) override;
+    void measure(std::span<const size_t> ids, const StepValues& values, const StepInSight& step) override;
 
 private:
     const PolicyRunner& m_runner;

@@ -6,7 +6,23 @@
 #include <span>
 #include <vector>
 
+namespace at {
+class Tensor;
+}
+
 namespace refreshlab {
+
+class Recording;
+struct StepRecord;
+
+/// What a source may look at while it measures. Views of the session's own, for the length of the call.
+struct StepInSight {
+    const StepRecord&
+        record; ///< as far as it is made: the registry's signals, and those of the sources before this one
+    const Recording& before; ///< the steps before it
+    /// [vocab] fp32, on the decoder's device: the row that the step measured. Undefined where neither the run nor a source wants it.
+    const at::Tensor& row;
+};
 
 /// A component of a session that measures something of its own: a cache policy, the teacher's side. What it publishes at the
 /// start of a run is plotted, exported and used as a trigger like the registry's signals.
@@ -22,7 +38,9 @@ public:
     /// After the forward of each step, before the planner looks.
     /// \param ids     of published(), in its order
     /// \param values  of the step
-    virtual void measure(std::span<const size_t> ids, const StepValues& values) = 0;
+    virtual void measure(std::span<const size_t> ids, const StepValues& values, const StepInSight& step) = 0;
+    /// The source reads StepInSight::row, which not every run needs.
+    [[nodiscard]] virtual bool wants_row() const { return false; }
 };
 
 } // namespace refreshlab

@@ -14,7 +14,8 @@ std::vector<PublishedSignal> TeacherUnread::published() const {
     return {signal};
 }
 
-void TeacherUnread::measure(std::span<const size_t> ids, const StepValues& values) {
+void TeacherUnread::measure(std::span<const size_t> ids, const StepValues& values, const StepInSight& step) {
+    (void)step;
     values.set(ids[0], static_cast<double>(m_student.length() - m_teacher.length()));
 }
 

@@ -14,7 +14,7 @@ public:
         : m_teacher(teacher)
         , m_student(student) {}
     [[nodiscard]] std::vector<PublishedSignal> published() const override;
-    void measure(std::span<const size_t> ids, const StepValues& values) override;
+    void measure(std::span<const size_t> ids, const StepValues& values, const StepInSight& step) override;
 
 private:
     const TeacherReader& m_teacher;
