@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run demo viewer test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
+.PHONY: run demo viewer wheel test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -31,6 +31,10 @@ viewer:
 	@mkdir -p build-viewer
 	@cmake -S . -B build-viewer -G Ninja -DREFRESHLAB_ENGINE=OFF -DREFRESHLAB_TESTS=OFF > build-viewer/configure.log 2>&1 || { tail -20 build-viewer/configure.log; exit 1; }
 	@cmake --build build-viewer -j $(JOBS) --target refreshlab
+
+# The package of Python as one file in dist/, tried in an environment of its own (docs/howto/python.md). It needs no other program then.
+wheel: configure
+	@bash scripts/wheel.sh
 
 # Each suite once, where it is worth most (tests/CMakeLists.txt). With the published model that the suites look at where it can be had (93 MB, once); without a network they say what they skip.
 test: configure

@@ -20,7 +20,7 @@ add_library(rl_torch INTERFACE)
 target_include_directories(rl_torch SYSTEM INTERFACE "${REFRESHLAB_TORCH_ROOT}/include")
 target_link_directories(rl_torch INTERFACE "${REFRESHLAB_TORCH_ROOT}/lib")
 target_link_libraries(rl_torch INTERFACE torch_cpu c10)
-target_link_options(rl_torch INTERFACE "-Wl,-rpath,${REFRESHLAB_TORCH_ROOT}/lib")
+list(APPEND CMAKE_BUILD_RPATH "${REFRESHLAB_TORCH_ROOT}/lib") # what is installed finds it in its own place (python/CMakeLists.txt)
 
 if(REFRESHLAB_CUDA)
     set(CMAKE_CUDA_COMPILER "${REFRESHLAB_NVCC}" CACHE FILEPATH "")

@@ -31,7 +31,7 @@ for page in pages:
 
 # Comments and messages of the code name pages too, from the root or from docs.
 kinds = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".txt", ".cmake", ".json"}
-rooms = ["app", "ui", "engine", "kernels", "tests", "scripts", "bench", "cmake", "assets"]
+rooms = ["app", "ui", "engine", "kernels", "python", "tests", "scripts", "bench", "cmake", "assets"]
 code = [file for room in rooms for file in sorted((root / room).rglob("*")) if file.suffix in kinds and file.is_file()]
 for file in [root / "CMakeLists.txt", root / "Makefile", *code]:
     text = file.read_text(encoding="utf-8", errors="replace")

@@ -1,17 +1,18 @@
-"""Checks that #include arrows only point down: app > ui > engine > kernels, and within engine and ui from room to room
+"""Checks that #include arrows only point down: python, app > ui > engine > kernels, and within engine and ui from room to room
 (docs/design.md, section 2)."""
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
-layers = ["kernels", "engine", "ui", "app"]
+layers = ["kernels", "engine", "ui", "app", "python"]
 # What a layer may not see of the outside world.
 forbidden = {
     "kernels": r"(imgui|implot|GLFW|glad|GL/|nlohmann|sqlite3)",
     "engine": r"(imgui|implot|GLFW|glad|GL/)",
     "ui": r"(torch|ATen|c10|cuda|GLFW|glad|GL/|sqlite3)",
     "app": r"(?!)",
+    "python": r"(imgui|implot|GLFW|glad|GL/|torch/|ui/|app/(?!base/))",
 }
 # engine rooms whose public headers have no torch type; everything that ui may include.
 plain_rooms = {"base", "text", "control", "signals", "refresh", "policies", "record", "tasks", "fetch", "landscape", "results", "remote"}

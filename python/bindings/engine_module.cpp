@@ -1,0 +1,280 @@
+// refreshlab._engine: pairs and sessions. On librefreshlab_engine.so, hence on libtorch.
+#include "app/base/build_commit.h"
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/session/decode/run_identity.h"
+#include "kernels/shared/device_failure.h"
+#include "python/bindings/arrays.h"
+#include "python/bindings/live_session.h"
+#include "python/bindings/without_lock.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::python {
+
+namespace {
+
+using Session = LiveSession;
+
+/// Work that a person may end with Ctrl-C, without the interpreter's lock. What the engine then says is replaced by KeyboardInterrupt.
+template <class Work>
+auto interruptible(const Work& work) {
+    std::optional<nb::python_error> raised;
+    const GoesOn goes_on = [&] {
+        const nb::gil_scoped_acquire interpreter;
+        if (PyErr_CheckSignals() == 0) return true;
+        raised.emplace();
+        return false;
+    };
+    try {
+        return without_lock([&] { return work(goes_on); });
+    } catch (const Error&) {
+        if (raised) throw std::move(*raised);
+        throw;
+    }
+}
+
+RunConfig config_of(const std::string& json) {
+    return run_config_from_json(parse_json(json, "the configuration"), "the configuration");
+}
+
+std::string facts_json(const LoadedPair& loaded) {
+    const ModelPair& pair = *loaded.pair;
+    nlohmann::json json{{"note", pair.note()}};
+    for (const auto& [name, model, dir] : {std::tuple{"teacher", pair.teacher.get(), &pair.teacher_dir},
+                                           std::tuple{"student", pair.student.get(), &pair.student_dir}}) {
+        if (model == nullptr) continue;
+        const ModelConfig& c = model->config();
+        json[name] = {{"path", *dir},          {"device", model->device().str()}, {"layers", c.num_layers},
+                      {"heads", c.num_heads},  {"kv_heads", c.num_kv_heads},      {"head_dim", c.head_dim},
+                      {"vocab", c.vocab_size}, {"context", c.max_position}};
+    }
+    return json_text(json);
+}
+
+/// Exceptions of signals written in Python: the first is raised, after the step that it happened in.
+void raise_of_signals(const Session& session) {
+    std::optional<nb::python_error> first;
+    for (const auto& signal : session.signals())
+        if (auto error = signal->take_error(); error && !first) first.emplace(std::move(*error));
+    if (first) throw std::move(*first);
+}
+
+int64_t step(Session& session) {
+    const int64_t made = without_lock([&] { return session.step(); });
+    raise_of_signals(session);
+    return made;
+}
+
+/// At most so many steps; Ctrl-C ends it between two. \return how many were made
+int64_t run(Session& session, int64_t steps) {
+    int64_t made = 0;
+    for (; made < steps; ++made) {
+        if (without_lock([&] { return session.step(); }) == 0) break;
+        raise_of_signals(session);
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+    return made;
+}
+
+const KvCache& cache_of(const DecodeSession& session, bool teacher) {
+    const KvCache* cache = teacher ? session.teacher_cache() : session.student_cache();
+    if (cache == nullptr)
+        throw Error("reading a cache", teacher ? "the teacher's" : "the student's",
+                    "is not part of this run");
+    return *cache;
+}
+
+void require_layer(const KvCache& cache, int64_t layer, int64_t kv_head = 0) {
+    if (layer < 0 || layer >= cache.num_layers() || kv_head < 0 || kv_head >= cache.num_kv_heads())
+        throw Error("reading a cache", fmt::format("layer {}, KV head {}", layer, kv_head),
+                    fmt::format("the cache has layers 0 to {} and KV heads 0 to {}", cache.num_layers() - 1,
+                                cache.num_kv_heads() - 1));
+}
+
+/// Keys and values of a layer where the cache has them, without a copy: [kv_heads, length, head_dim] each.
+std::pair<at::Tensor, at::Tensor> dense_layer(const DecodeSession& session, int64_t layer, bool teacher) {
+    const KvCache& cache = cache_of(session, teacher);
+    require_layer(cache, layer);
+    if (cache.layout() != CacheLayout::dense)
+        throw Error("reading a cache", "as one block", "its policy holds other positions in each KV head",
+                    "entries(layer, kv_head) reads those that are held");
+    return {cache.keys(layer).narrow(1, 0, cache.length()), cache.values(layer).narrow(1, 0, cache.length())};
+}
+
+nb::tuple layer_views(Session& session, int64_t layer, bool teacher) {
+    std::pair<at::Tensor, at::Tensor> views;
+    without_lock([&] {
+        views = session.look([&](const DecodeSession& s) { return dense_layer(s, layer, teacher); });
+    });
+    return nb::make_tuple(torch_view(views.first), torch_view(views.second));
+}
+
+nb::tuple held_entries(Session& session, int64_t layer, int64_t kv_head, bool teacher) {
+    std::vector<int64_t> positions;
+    at::Tensor entries;
+    without_lock([&] {
+        session.look([&](const DecodeSession& s) {
+            const KvCache& cache = cache_of(s, teacher);
+            require_layer(cache, layer, kv_head);
+            const auto held = cache.held(layer, kv_head);
+            positions.assign(held.begin(), held.end());
+            entries = cache.read(layer, kv_head, positions);
+        });
+    });
+    return nb::make_tuple(array_of(std::move(positions)), torch_view(entries[0]), torch_view(entries[1]));
+}
+
+std::string cache_json(Session& session, bool teacher) {
+    return without_lock([&] {
+        return session.look([&](const DecodeSession& s) {
+            const KvCache& cache = cache_of(s, teacher);
+            nlohmann::json json{{"layers", cache.num_layers()},
+                                {"kv_heads", cache.num_kv_heads()},
+                                {"head_dim", cache.head_dim()},
+                                {"length", cache.length()},
+                                {"capacity", cache.capacity()},
+                                {"bytes_used", cache.bytes_used()},
+                                {"bytes_reserved", cache.bytes_reserved()}};
+            for (const Origin origin : cache.origins())
+                json["origins"].push_back(origin_name(origin));
+            return json_text(json);
+        });
+    });
+}
+
+nb::object logits_at(Session& session, int64_t position) {
+    at::Tensor row;
+    without_lock([&] { row = session.look([&](const DecodeSession& s) { return s.row(position); }); });
+    return torch_view(row);
+}
+
+/// \param about  "next_token", "token" or "session"
+std::shared_ptr<PythonSignal> make_signal(nb::object function, const std::string& name,
+                                          const std::string& label, const std::string& unit,
+                                          const std::string& description, const std::string& about,
+                                          double low, double high, char letter, bool wants_row) {
+    PublishedSignal signal;
+    signal.name = name;
+    signal.label = label;
+    signal.unit = unit;
+    signal.description = description;
+    signal.cost_hint = "a call of Python at each step";
+    signal.about = about == "next_token" ? SignalAbout::next_token
+                   : about == "token"    ? SignalAbout::token
+                                         : SignalAbout::session;
+    signal.min = low;
+    signal.max = high;
+    signal.letter = letter;
+    return std::make_shared<PythonSignal>(std::move(function), std::move(signal), wants_row);
+}
+
+/// Failures of libtorch and of devices, in one line as in the program.
+void translate_failures() {
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        const auto raise = [](const std::string& said) {
+            const nb::object type = nb::module_::import_("refreshlab.errors").attr("Failure");
+            PyErr_SetObject(type.ptr(), type(said, "computing", "", said, "").ptr());
+        };
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const kernels::DeviceFailure& failure) {
+            raise(std::string("the device failed: ") + failure.what());
+        } catch (const c10::Error& failure) {
+            raise(std::string("the device or libtorch failed: ") + failure.what_without_backtrace());
+        }
+    });
+}
+
+void bind_session(nb::module_& module) {
+    nb::class_<Session>(module, "Session", "A run of the engine, see refreshlab.Session.")
+        .def("step", &step)
+        .def("run", &run)
+        .def("command",
+             [](Session& s, const std::string& json) {
+                 without_lock(
+                     [&] { s.apply(command_from_json(parse_json(json, "the command"), "the command")); });
+             })
+        .def("rewind", [](Session& s, int64_t to) { without_lock([&] { s.rewind(to); }); })
+        .def("stop", [](Session& s) { without_lock([&] { s.stop(); }); })
+        .def("flush", [](Session& s) { without_lock([&] { s.flush(); }); })
+        .def("close", [](Session& s) { without_lock([&] { s.close(); }); })
+        .def_prop_ro("finished", [](Session& s) { return without_lock([&] { return s.finished(); }); })
+        .def_prop_ro("recording", [](Session& s) { return without_lock([&] { return s.recording(); }); })
+        .def("config",
+             [](Session& s) { return without_lock([&] { return json_text(to_json(s.config())); }); })
+        .def("keys_and_values", &layer_views,
+             nb::sig("def keys_and_values(self, layer: int, teacher: bool, /) -> tuple[torch.Tensor, "
+                     "torch.Tensor]"))
+        .def("entries", &held_entries,
+             nb::sig("def entries(self, layer: int, kv_head: int, teacher: bool, /) -> "
+                     "tuple[numpy.typing.NDArray[numpy.int64], torch.Tensor, torch.Tensor]"))
+        .def("cache", &cache_json)
+        .def("logits", &logits_at, nb::sig("def logits(self, position: int, /) -> torch.Tensor | None"))
+        .def("costs", [](const Session& s) {
+            std::vector<std::tuple<std::string, int64_t, double>> all;
+            for (const auto& signal : s.signals())
+                all.emplace_back(signal->name(), signal->calls(), signal->total_ms());
+            return all;
+        });
+}
+
+} // namespace
+
+NB_MODULE(_engine, module) {
+    nb::set_leak_warnings(false);
+    nb::module_::import_("refreshlab._records"); // Recording, and the exceptions
+    translate_failures();
+    set_program_commit(app::build_commit());
+    nb::class_<LoadedPair>(module, "Pair", "A loaded pair, see refreshlab.Pair.")
+        .def("facts", &facts_json)
+        .def("config", [](const LoadedPair& pair) { return json_text(to_json(pair.config)); });
+    nb::class_<StepView>(module, "StepView",
+                         "A step as a signal written in Python is shown it, see refreshlab.StepView.")
+        .def_prop_ro("step", &StepView::step)
+        .def_prop_ro("position", &StepView::position)
+        .def_prop_ro("token_id", &StepView::token_id)
+        .def("signal", &StepView::signal, nb::arg("name"), nb::arg("back") = 0)
+        .def_prop_ro("logits", &StepView::logits, nb::sig("def logits(self) -> torch.Tensor"));
+    nb::class_<PythonSignal>(module, "Signal", "A signal written in Python, ready for one run.");
+    bind_session(module);
+    module.def("open_pair", [](const std::string& json) {
+        const RunConfig config = config_of(json);
+        return interruptible([&](const GoesOn& goes_on) { return open_pair(config, goes_on); });
+    });
+    module.def("make_signal", &make_signal);
+    module.def("start", [](const std::shared_ptr<LoadedPair>& pair, const std::string& json,
+                           const Session::Signals& signals, const std::string& record) {
+        const RunConfig config = config_of(json);
+        return interruptible([&](const GoesOn& goes_on) {
+            return std::make_shared<Session>(*pair, config, signals, record, goes_on);
+        });
+    });
+    module.def("branch", [](const std::shared_ptr<LoadedPair>& pair,
+                            const std::shared_ptr<Recording>& recorded, int64_t after, int32_t max_tokens,
+                            const Session::Signals& signals, const std::string& record) {
+        return interruptible([&](const GoesOn& goes_on) {
+            return std::make_shared<Session>(*pair, *recorded, after, max_tokens, signals, record, goes_on);
+        });
+    });
+    nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_all_work));
+}
+
+} // namespace refreshlab::python

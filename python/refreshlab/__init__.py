@@ -1,0 +1,52 @@
+"""KV-cache refresh with a teacher and a student, live and recorded.
+
+A trace is read without the engine::
+
+    trace = refreshlab.read_trace("run.rlt")
+    frame = trace.runs[0].to_pandas()
+
+A run is made with it::
+
+    pair = refreshlab.Pair.open()                                   # the bundled pair
+    with pair.session("Write a chronicle of 6 companies.", policy="entropy") as session:
+        for step in session:
+            print(step.token.text, step["entropy_bits"], step.refresh)
+
+docs/howto/python.md has the whole of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._command import Figure, figure, landscape, sweep
+    from .errors import BadInput, Error, Failure
+    from .recording import (Attention, Candidate, Drift, Landscape, Recording, Refresh, SignalInfo, Step, Token, Trace, policy_presets,
+                            read_trace, settings)
+    from .session import Cache, Cost, Entries, OwnSignal, Pair, Session, StepView, refresh_when, signal
+
+# A name loads its module when it is first used: the command starts without NumPy, and traces are read without libtorch.
+_modules = {
+    "_command": ["Figure", "figure", "landscape", "sweep"],
+    "errors": ["BadInput", "Error", "Failure"],
+    "recording": ["Attention", "Candidate", "Drift", "Landscape", "Recording", "Refresh", "SignalInfo", "Step", "Token", "Trace",
+                  "policy_presets", "read_trace", "settings"],
+    "session": ["Cache", "Cost", "Entries", "OwnSignal", "Pair", "Session", "StepView", "refresh_when", "signal"],
+}
+_module_of = {name: module for module, names in _modules.items() for name in names}
+
+__all__ = ["Attention", "BadInput", "Cache", "Candidate", "Cost", "Drift", "Entries", "Error", "Failure", "Figure", "Landscape", "OwnSignal",
+           "Pair", "Recording", "Refresh", "Session", "SignalInfo", "Step", "StepView", "Token", "Trace", "figure", "landscape",
+           "policy_presets", "read_trace", "refresh_when", "settings", "signal", "sweep"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _module_of:
+        return getattr(importlib.import_module(f".{_module_of[name]}", __name__), name)
+    raise AttributeError(f"module 'refreshlab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
