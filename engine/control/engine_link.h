@@ -87,6 +87,7 @@ struct RemoteLink {
     std::string record = {};   ///< trace on the server that runs go into; empty: none
     int64_t rows_to_come = 0;  ///< attention rows of the run that the server has and this side has not
     int64_t bytes_to_come = 0; ///< of these rows
+    int64_t notes_to_send = 0; ///< changes of notes that were made here and are not on the server
     friend bool operator==(const RemoteLink&, const RemoteLink&) = default;
 };
 
@@ -177,8 +178,12 @@ public:
     /// Throws Error: no such file there, no connection, one that was lost on the way, a disk that is full.
     virtual void fetch_file(const std::string& name, const std::filesystem::path& to,
                             const std::function<bool(double share)>& go_on) const;
-    /// What is looked at comes first where a link has not carried everything. Any thread; cheap. Of an engine in this process: nothing.
-    virtual void look_at(int64_t position) { static_cast<void>(position); }
+    /// What is looked at comes first where a link has not carried everything: the rows of this position, the scores that a reader of the
+    /// run wants (EntryScores::want). Any thread; cheap, for every frame. Of an engine in this process: nothing.
+    virtual void look_at(const Recording& run, int64_t position) {
+        static_cast<void>(run);
+        static_cast<void>(position);
+    }
 };
 
 } // namespace refreshlab

@@ -2,9 +2,13 @@
 
 #include "engine/base/error.h"
 #include "engine/remote/connection.h"
+#include "engine/remote/kept_runs.h"
 #include "engine/remote/messages.h"
+#include "engine/remote/note_json.h"
+#include "engine/remote/note_sender.h"
 #include "engine/remote/offered_files.h"
 #include "engine/remote/row_sender.h"
+#include "engine/remote/score_sender.h"
 #include "engine/remote/status_json.h"
 #include "engine/text/utf8.h"
 
@@ -66,6 +70,9 @@ struct Viewer {
     std::string name, key; ///< key: the same when it comes back
     bool let_in = false;
     RowSender rows;
+    NoteSender notes;
+    ScoreSender scores;
+    size_t runs_with_notes = 0;                 ///< of rows.runs_told()
     std::shared_ptr<const EngineStatus> status; ///< that `told` was made of
     json told = json::object(), told_link;
     /// Tickets that it gave and those of the engine, rising; answered ones are gone.
@@ -93,9 +100,7 @@ struct EngineServer::Impl {
         listen();
         accept();
         thread = std::thread([this] { run(); });
-        engine.on_news([this] {
-            if (!news.exchange(true)) asio::post(io, [this] { tell_soon(); });
-        });
+        engine.on_news([this] { has_news(); });
         asio::post(io, [this] { tell_soon(); });
     }
     ~Impl() {
@@ -106,6 +111,7 @@ struct EngineServer::Impl {
             if (tcp) tcp->close(ignored);
             if (local) local->close(ignored);
             news_timer.cancel();
+            shared_notes.reset();
             for (const auto& viewer : std::exchange(viewers, {}))
                 drop(*viewer);
         });
@@ -116,6 +122,11 @@ struct EngineServer::Impl {
     }
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
+
+    /// Any thread.
+    void has_news() {
+        if (!news.exchange(true)) asio::post(io, [this] { tell_soon(); });
+    }
 
     void run() {
         while (true)
@@ -248,6 +259,7 @@ struct EngineServer::Impl {
                 return let_in(viewer, message);
             }
             if (type == message::command) return take_command(*viewer, message);
+            if (type == message::note) return take_note(*viewer, message);
             if (type == message::outlook_asked) return ask_outlook(viewer, message);
             if (type == message::offers_asked) return tell_offers(viewer, message.at("id").get<uint64_t>());
             if (type == message::file_asked)
@@ -259,6 +271,11 @@ struct EngineServer::Impl {
             }
             if (type == message::wheel) return give_wheel(*viewer);
             if (type == message::look) return viewer->rows.look_at(message.at("position").get<int64_t>());
+            if (type == message::look_score) {
+                viewer->scores.look(kept.find(message.at("run").get<std::string>()),
+                                    message.at("position").get<int64_t>());
+                return tell(viewer);
+            }
             if (type == message::bye) {
                 say(fmt::format("{} has left", viewer->name));
                 if (driver_key == viewer->key) driver_key.clear();
@@ -287,10 +304,11 @@ struct EngineServer::Impl {
         ++let_in_now;
         viewer->hello_timer->cancel();
         viewer->connection->set_longest(longest_of_client);
+        see_run();
         json resumed;
         if (hello.value("server", std::string()) == instance && hello.contains("state") &&
             !hello.at("state").is_null())
-            resumed = viewer->rows.resume(engine.recording(), hello.at("state"));
+            resumed = viewer->rows.resume(kept.runs(), hello.at("state"));
         viewer->connection->send({{"type", message::welcome},
                                   {"server", instance},
                                   {"host", host},
@@ -421,6 +439,7 @@ struct EngineServer::Impl {
             telling = false;
             if (error) return;
             news = false; // before the look: what comes now is looked at again
+            see_run();
             for (const auto& viewer : std::vector(viewers))
                 tell(viewer);
         });
@@ -428,7 +447,7 @@ struct EngineServer::Impl {
     [[nodiscard]] bool work_over() const { return !work.owns_work(); }
 
     void tell(const std::shared_ptr<Viewer>& viewer) {
-        if (!viewer->let_in || viewer->connection->room() == 0) return;
+        if (!viewer->let_in || !shared_notes || viewer->connection->room() == 0) return;
         try {
             tell_news(*viewer);
         } catch (const std::exception& e) { // no fault of one client is another's
@@ -437,14 +456,56 @@ struct EngineServer::Impl {
         }
     }
 
+    /// A run that has come to be is told to everybody, also to those whose link is busy now.
+    void see_run() {
+        if (!kept.see(engine.recording())) return;
+        for (const auto& viewer : viewers)
+            if (viewer->let_in) viewer->rows.tell(kept.runs().back());
+        if (!shared_notes) return;
+        for (const auto& run : kept.runs())
+            shared_notes->add(run);
+        shared_notes->keep([&](const std::string& id) { return kept.find(id) != nullptr; });
+    }
+
+    void take_note(Viewer& viewer, const json& message) {
+        std::string problem;
+        const auto run = message.at("run").get<std::string>();
+        try {
+            if (!shared_notes->change(run, message.at("key").get<std::string>(), note_of(message.at("note"))))
+                problem = fmt::format("the server has run {} no more: a note of it that was changed here is "
+                                      "in this window alone",
+                                      visible_text(run, longest_name));
+        } catch (const Error& e) {
+            problem = e.what();
+        }
+        viewer.notes.answer(message.at("number").get<uint64_t>(), problem);
+        tell_soon();
+    }
+
+    void tell_notes(Viewer& viewer) {
+        const auto& told = viewer.rows.runs_told();
+        for (; viewer.runs_with_notes < told.size(); ++viewer.runs_with_notes) {
+            const std::string& id = told[viewer.runs_with_notes];
+            if (const auto run = kept.find(id))
+                viewer.notes.begin(id, !viewer.notes.knows(run->info().parent_id));
+        }
+        for (json notes = viewer.notes.next(*shared_notes); !notes.is_null();
+             notes = viewer.notes.next(*shared_notes)) {
+            notes["type"] = message::notes;
+            viewer.connection->send(notes);
+        }
+    }
+
     void tell_news(Viewer& viewer) {
         const auto status = engine.status(); // first: the steps that it speaks of are there
+        see_run();
         const auto recording = engine.recording();
         viewer.rows.tell(recording);
         if (json rows = viewer.rows.next(); !rows.is_null()) {
             rows["type"] = message::rows;
             viewer.connection->send(rows);
         }
+        tell_notes(viewer);
         tell_link(
             viewer); // before the status: who waits for the end of a run sees then what has not come of it
         tell_status(viewer, status, recording.get());
@@ -489,12 +550,20 @@ struct EngineServer::Impl {
     static void tell_heavy(Viewer& viewer, const EngineStatus& status) {
         viewer.rows.attention_has_come();
         const int64_t bytes = std::max(least_heavy, viewer.connection->room());
+        const auto send_scores = [&](json scores) {
+            if (scores.is_null()) return false;
+            scores["type"] = message::scores;
+            viewer.connection->send_heavy(scores);
+            return true;
+        };
+        if (send_scores(viewer.scores.next())) return; // little, and somebody waits for it
         if (std::exchange(viewer.file_next, !viewer.file_next))
             if (const json piece = next_of_file(viewer, bytes); !piece.is_null())
                 return viewer.connection->send_heavy(piece);
         json heavy = viewer.rows.next_attention(bytes);
         if (heavy.is_null() && status.landscape) heavy = viewer.rows.next_landscape(*status.landscape, bytes);
         if (heavy.is_null()) {
+            if (send_scores(viewer.scores.next_beside(bytes))) return;
             if (const json piece = next_of_file(viewer, bytes); !piece.is_null())
                 viewer.connection->send_heavy(piece);
             return;
@@ -515,6 +584,8 @@ struct EngineServer::Impl {
     asio::executor_work_guard<asio::io_context::executor_type> work;
     std::atomic<bool> news = false; ///< the engine has called; set by its thread, taken by this one
     bool telling = false;
+    KeptRuns kept;
+    std::optional<SharedNotes> shared_notes{std::in_place, [this] { has_news(); }};
     std::vector<std::shared_ptr<Viewer>> viewers;
     std::atomic<int> let_in_now = 0; ///< of them; written by this thread
     std::string driver_key, driver_name;

@@ -4,7 +4,9 @@
 #include "engine/control/command_queue.h"
 #include "engine/remote/connection.h"
 #include "engine/remote/messages.h"
+#include "engine/remote/note_receiver.h"
 #include "engine/remote/row_receiver.h"
+#include "engine/remote/score_sender.h"
 #include "engine/remote/status_json.h"
 #include "engine/text/utf8.h"
 
@@ -73,6 +75,7 @@ struct RemoteEngine::Impl {
         : options(std::move(given))
         , retry_timer(io)
         , work(asio::make_work_guard(io)) {
+        notes.emplace(key, [this] { asio::post(io, [this] { send_notes(); }); });
         status_now.link.emplace();
         status_now.link->server = server_name();
         status_now.link->connected = false;
@@ -110,6 +113,7 @@ struct RemoteEngine::Impl {
                 connection->close();
                 connection.reset();
             }
+            notes.reset();
             refuse_outlooks("the connection is closed");
             auto end = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
             end->async_wait([this, end](asio::error_code) { io.stop(); });
@@ -225,6 +229,8 @@ struct RemoteEngine::Impl {
             if (type == message::rows) return take_rows(message);
             if (type == message::status) return take_status(message);
             if (type == message::link) return take_link(message);
+            if (type == message::notes) return take_notes(message);
+            if (type == message::scores) return take_scores_of_run(message);
             if (type == message::taken) return take_taken(message);
             if (type == message::outlook) return take_outlook(message);
             if (type == message::offers) return take_offers(message);
@@ -253,6 +259,7 @@ struct RemoteEngine::Impl {
         server = instance;
         if (!receiver) receiver.emplace();
         receiver->begin_connection(resumed);
+        notes->begin_connection();
         told_status = json::object();
         first_status = true;
         let_in = true;
@@ -263,9 +270,11 @@ struct RemoteEngine::Impl {
         message.at("host").get_to(link.host);
         message.at("record").get_to(link.record);
         if (looked_at) connection->send({{"type", message::look}, {"position", *looked_at}});
+        ask_scores();
         publish(); // first: who waits for the connection finds its status
         if (!std::exchange(told_first, true)) settled.set_value({});
         send_commands();
+        send_notes();
     }
 
     void take_rows(const json& message) {
@@ -273,8 +282,11 @@ struct RemoteEngine::Impl {
             receiver->take(message);
         } catch (const ProtocolError&) {
             receiver.reset(); // it stands between two states: the next connection begins anew
+            notes->forget_runs();
             throw;
         }
+        for (const auto& run : receiver->begun())
+            notes->add(run);
         const auto& landscape = receiver->landscape();
         if (message.contains("landscape") && status_now.landscape &&
             status_now.landscape->run_id == receiver->landscape_run())
@@ -321,6 +333,46 @@ struct RemoteEngine::Impl {
         message.at("rows_to_come").get_to(link.rows_to_come);
         message.at("bytes_to_come").get_to(link.bytes_to_come);
         publish();
+    }
+
+    // --- scores ---
+    void take_scores_of_run(const json& message) {
+        const auto run = receiver->run(message.at("run").get<std::string>());
+        if (!run) return; // it was told anew
+        take_scores(message, *run);
+        publish();
+    }
+    void ask_scores() {
+        if (let_in && wanted_score)
+            connection->send({{"type", message::look_score},
+                              {"run", wanted_score->first},
+                              {"position", wanted_score->second}});
+    }
+
+    // --- notes ---
+    void take_notes(const json& message) {
+        const std::string problem = notes->take(message);
+        if (!problem.empty()) refuse(visible_text(problem, longest_reason));
+        tell_waiting_notes();
+        if (!problem.empty()) publish();
+    }
+
+    /// What a person has changed, if there is somebody to send it to.
+    void send_notes() {
+        if (!notes) return;
+        if (let_in)
+            for (json& change : notes->changes()) {
+                change["type"] = message::note;
+                connection->send(change);
+            }
+        else
+            notes->look_for_changes();
+        tell_waiting_notes();
+    }
+
+    void tell_waiting_notes() {
+        const auto waiting = static_cast<int64_t>(notes->waiting());
+        if (std::exchange(status_now.link->notes_to_send, waiting) != waiting) publish();
     }
 
     void take_taken(const json& message) {
@@ -465,12 +517,14 @@ struct RemoteEngine::Impl {
     std::chrono::milliseconds pause = first_pause;
     std::string server; ///< which one it was; another one, started later, has another word
     std::optional<RowReceiver> receiver;
+    std::optional<NoteReceiver> notes; ///< from the constructor to the end of the thread
     json told_status = json::object();
     EngineStatus status_now;
     uint64_t server_errors = 0;
     uint64_t last_given = 0, last_taken = 0; ///< tickets: that have left the queue; that the server has taken
     std::optional<int64_t> looked_at;
-    std::shared_ptr<Download> download; ///< null: none
+    std::optional<std::pair<std::string, int64_t>> wanted_score; ///< run and position
+    std::shared_ptr<Download> download;                          ///< null: none
     uint64_t download_id = 0;
     std::thread thread;
 
@@ -611,7 +665,13 @@ void RemoteEngine::take_wheel() {
     });
 }
 
-void RemoteEngine::look_at(int64_t position) {
+void RemoteEngine::look_at(const Recording& run, int64_t position) {
+    // A run that is shown in place of the engine's has no rows to come, and its scores may be asked for.
+    if (const EntryScores& scores = run.entry_scores(); scores.on_demand() && scores.wanted() >= 0)
+        asio::post(m_impl->io, [impl = m_impl.get(), wanted = std::pair(run.info().id, scores.wanted())] {
+            if (std::exchange(impl->wanted_score, wanted) != wanted) impl->ask_scores();
+        });
+    if (const auto present = recording(); !present || present->info().id != run.info().id) return;
     asio::post(m_impl->io, [impl = m_impl.get(), position] {
         if (std::exchange(impl->looked_at, position) == position || !impl->let_in) return;
         impl->connection->send({{"type", message::look}, {"position", position}});

@@ -30,6 +30,7 @@ void RowReceiver::take(const json& message) {
         throw ProtocolError(std::string("rows came that are none: ") + said);
     };
     try {
+        m_begun.clear();
         m_tables.put(message.at("tables"));
         if (message.contains("landscape"))
             take_landscape(message);
@@ -50,8 +51,14 @@ void RowReceiver::take(const json& message) {
 }
 
 void RowReceiver::take_rows(const json& message) {
-    const auto begun = m_loader.take_more(message.at("runs").get<std::vector<int64_t>>());
-    if (!begun.empty()) m_recording = begun.back();
+    m_begun = m_loader.take_more(message.at("runs").get<std::vector<int64_t>>());
+    for (const auto& recording : m_begun) {
+        if (m_goes_on) m_runs[m_recording->info().id] = true;
+        recording->entry_scores().come_on_demand();
+        m_recording = recording;
+        m_goes_on = true;
+        m_runs[recording->info().id] = false;
+    }
     if (message.contains("upto")) m_upto = message.at("upto");
 }
 
@@ -74,20 +81,32 @@ json RowReceiver::state() const {
     json attention = json::array();
     for (const auto& rows : m_recording->attention_rows())
         attention.push_back(json::array({rows->position, rows->teacher, fingerprint(*rows)}));
-    return {{"upto", m_upto}, {"attention", std::move(attention)}};
+    json runs = json::array();
+    for (const auto& [id, whole] : m_runs)
+        runs.push_back(json::array({id, whole}));
+    return {{"upto", m_upto}, {"attention", std::move(attention)}, {"runs", std::move(runs)}};
 }
 
 void RowReceiver::begin_connection(const json& resumed) {
     m_loader.forget_numbers();
     m_tables.clear();
+    m_goes_on = false;
     if (resumed.is_null()) {
         m_upto = nullptr;
         return;
     }
     try {
-        if (!m_loader.go_on_with(resumed.at("run").get<std::string>(), resumed.at("number").get<int64_t>(),
-                                 resumed.at("vocabulary").get<int64_t>()))
+        const auto go_on = [&](const json& run) {
+            if (!m_loader.go_on_with(run.at("run").get<std::string>(), run.at("number").get<int64_t>(),
+                                     run.at("vocabulary").get<int64_t>()))
+                throw ProtocolError("the server goes on with a run that was not asked for");
+        };
+        for (const json& run : resumed.at("others"))
+            go_on(run);
+        go_on(resumed);
+        if (!m_recording || resumed.at("run") != m_recording->info().id)
             throw ProtocolError("the server goes on with a run that was not asked for");
+        m_goes_on = true;
     } catch (const json::exception& e) {
         throw ProtocolError(e.what());
     }

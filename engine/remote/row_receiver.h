@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,12 +25,16 @@ public:
 
     /// A message of next(), next_attention() or next_landscape().
     void take(const nlohmann::json& message);
+    /// Runs that the message taken last has begun.
+    [[nodiscard]] const std::vector<std::shared_ptr<Recording>>& begun() const { return m_begun; }
+    /// Null: no such run has come.
+    [[nodiscard]] std::shared_ptr<Recording> run(const std::string& id) const { return m_loader.run(id); }
     /// The engine's recording, as far as it has come; null before the first.
     [[nodiscard]] std::shared_ptr<const Recording> recording() const { return m_recording; }
     [[nodiscard]] const std::shared_ptr<const Landscape>& landscape() const { return m_landscape; }
     [[nodiscard]] const std::string& landscape_run() const { return m_landscape_run; }
 
-    /// For RowSender::resume() of the next connection; null where nothing has come.
+    /// For RowSender::resume() of the next connection: {"upto", "attention", "runs": [[id, whole], ...]}; null where nothing has come.
     [[nodiscard]] nlohmann::json state() const;
     /// Another sender begins. \param resumed  what resume() has answered
     void begin_connection(const nlohmann::json& resumed);
@@ -43,6 +48,9 @@ private:
     RowTables m_tables;
     trace::RunLoader m_loader;
     std::shared_ptr<const Recording> m_recording;
+    bool m_goes_on = false; ///< m_recording is told in this connection
+    std::vector<std::shared_ptr<Recording>> m_begun;
+    std::map<std::string, bool> m_runs; ///< by id: whether all of it is here, because the next one has begun
     nlohmann::json m_upto;
     std::shared_ptr<const Landscape> m_landscape;
     std::string m_landscape_run;

@@ -46,6 +46,22 @@ WrittenUpTo upto_of(const json& object) {
     return upto;
 }
 
+/// Of a run that a client has whole, which is left. Its end may have come, or have been completed, since then.
+WrittenUpTo all_but_the_end(const Recording& run) {
+    WrittenUpTo upto;
+    upto.steps = run.steps();
+    upto.filled = run.filled_values().size();
+    upto.refreshes = run.refreshes().size();
+    upto.passes = run.passes().size();
+    upto.commands = run.commands().size();
+    upto.drifts = run.drifts().size();
+    upto.attention = run.attention_changes().size();
+    upto.layer_rows = run.layer_rows().size();
+    upto.cache_entries = run.cache_entries().size();
+    upto.drafts = run.drafts().size();
+    return upto;
+}
+
 bool same(const std::weak_ptr<const AttentionRows>& a, const std::shared_ptr<const AttentionRows>& b) {
     return !a.owner_before(b) && !b.owner_before(a);
 }
@@ -70,17 +86,33 @@ RowSender::RowSender()
     , m_rows(m_tables.db()) {}
 
 void RowSender::tell(const std::shared_ptr<const Recording>& recording) {
-    if (recording && recording != m_recording) m_next = recording;
-    if (recording == m_recording) m_next.reset();
+    if (!recording || (!m_next.empty() && m_next.back() == recording)) return;
+    if (recording == m_recording)
+        m_next.clear(); // a start that was given up again
+    else
+        m_next.push_back(recording);
 }
 
-json RowSender::resume(const std::shared_ptr<const Recording>& recording, const json& state) {
-    if (!recording) return nullptr;
+json RowSender::resume(std::span<const std::shared_ptr<const Recording>> runs, const json& state) {
     const json& told = state.at("upto");
-    if (told.at("run") != recording->info().id) return nullptr;
+    const auto found =
+        std::ranges::find_if(runs, [&](const auto& run) { return told.at("run") == run->info().id; });
+    if (found == runs.end()) return nullptr;
+    const std::shared_ptr<const Recording>& recording = *found;
     const WrittenUpTo upto = upto_of(told);
     if (!has_written(*recording, upto)) return nullptr;
-    m_writer.go_on_with(recording, upto);
+    json others = json::array();
+    for (const json& run : state.at("runs")) {
+        const auto id = run.at(0).get<std::string>();
+        if (id == recording->info().id) continue;
+        m_told.push_back(id);
+        const auto there = std::ranges::find_if(runs, [&](const auto& r) { return r->info().id == id; });
+        if (there == runs.end() || !run.at(1).get<bool>()) continue;
+        others.push_back(go_on_with(*there, all_but_the_end(**there)));
+    }
+    json resumed = go_on_with(recording, upto);
+    resumed["others"] = std::move(others);
+    m_told.push_back(recording->info().id);
     m_recording = recording;
     m_drifts = upto.drifts;
     for (const json& key : state.at("attention")) {
@@ -89,11 +121,17 @@ json RowSender::resume(const std::shared_ptr<const Recording>& recording, const 
         // What this recording has not any more is told as dropped, what it has otherwise once more.
         m_has[has] = rows && fingerprint(*rows) == key.at(2) ? rows : nullptr;
     }
+    m_next.assign(found + 1, runs.end());
+    return resumed;
+}
+
+json RowSender::go_on_with(const std::shared_ptr<const Recording>& recording, const WrittenUpTo& upto) {
+    m_writer.go_on_with(recording, upto);
     const auto written = m_writer.run(recording->info().id);
     trace::RunRow row; // the run's end is an update of it
     row.id = recording->info().id;
     m_rows.run(written->number, row);
-    return {{"run", recording->info().id}, {"number", written->number}, {"vocabulary", written->vocabulary}};
+    return {{"run", row.id}, {"number", written->number}, {"vocabulary", written->vocabulary}};
 }
 
 /// The client's own branch begins with the attention rows that it has of the steps before the fork.
@@ -103,11 +141,12 @@ void RowSender::begin(const std::shared_ptr<const Recording>& recording) {
     const auto written = m_writer.run(info.id);
     const bool shares = written->first_step > 1;
     const int64_t end = recording->prompt_length() + info.fork_step;
-    if (!shares) m_has.clear();
-    std::erase_if(m_has, [&](const auto& has) { return has.first.first >= end; });
     for (const Key& key : m_on_the_way)
         m_has.erase(key);
     m_on_the_way.clear();
+    if (m_recording) m_had[m_recording->info().id] = std::move(m_has);
+    m_has = shares ? m_had[info.parent_id] : Has();
+    std::erase_if(m_has, [&](const auto& has) { return has.first.first >= end; });
     m_drifts = shares ? recording->inherited().drifts : 0;
     m_recording = recording;
     m_seen_changes = SIZE_MAX;
@@ -125,6 +164,8 @@ json RowSender::next() {
         m_writer.write_new();
         if (m_recording) {
             const auto written = m_writer.run(m_recording->info().id);
+            if (written->begun && (m_told.empty() || m_told.back() != m_recording->info().id))
+                m_told.push_back(m_recording->info().id);
             const auto& drifts = m_recording->drifts();
             for (const size_t count = drifts.size();
                  m_drifts < count && drifts[m_drifts]->step <= written->up_to.steps + 1; ++m_drifts) {
@@ -132,10 +173,11 @@ json RowSender::next() {
                 if (std::ranges::find(numbers, written->number) == numbers.end())
                     numbers.push_back(written->number);
             }
-            if (m_next && !written->complete) break; // a branch comes after the steps that it shares
+            if (!m_next.empty() && !written->complete) break; // a branch comes after the steps that it shares
         }
-        if (!m_next) break;
-        begin(std::exchange(m_next, nullptr));
+        if (m_next.empty()) break;
+        begin(m_next.front());
+        m_next.pop_front();
     }
     if (numbers.empty()) return nullptr;
     json tables = m_tables.take();

@@ -10,10 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,12 +36,17 @@ public:
 
     RowSender();
 
-    /// The engine's recording now. What is left of the one before comes first.
+    /// The engine's recording now. What is left of those before comes first.
     void tell(const std::shared_ptr<const Recording>& recording);
-    /// Goes on where a client says that it stands (`upto` of the last rows that it took, and the attention rows that it has).
-    /// \return {"run", "number", "vocabulary"}; null where this is no state of the recording, which is told from its beginning then
-    [[nodiscard]] nlohmann::json resume(const std::shared_ptr<const Recording>& recording,
+    /// Goes on where a client says that it stands (RowReceiver::state()): with the rest of its run, then with the runs that came after it.
+    /// A branch of a run that the client has whole shares steps with it.
+    /// \param runs  of the engine, in the order in which they came; the last one is told at last
+    /// \return {"run", "number", "vocabulary", "others": [{"run", "number", "vocabulary"}, ...]}: what the client's runs are called now;
+    ///         null where this is no state of one of them: the engine's run is told from its beginning then
+    [[nodiscard]] nlohmann::json resume(std::span<const std::shared_ptr<const Recording>> runs,
                                         const nlohmann::json& state);
+    /// What the client knows of runs: those that it has said, and those that were begun since.
+    [[nodiscard]] const std::vector<std::string>& runs_told() const { return m_told; }
 
     /// {"runs", "tables", "upto"}: everything but attention rows; null where nothing is new.
     [[nodiscard]] nlohmann::json next();
@@ -64,6 +71,8 @@ private:
     using Rows = std::shared_ptr<const AttentionRows>;
 
     void begin(const std::shared_ptr<const Recording>& recording);
+    [[nodiscard]] nlohmann::json go_on_with(const std::shared_ptr<const Recording>& recording,
+                                            const trace::WrittenUpTo& upto);
     /// Brings m_missing and m_dropped up to date.
     void look_for_attention();
     [[nodiscard]] nlohmann::json position_json() const;
@@ -71,10 +80,14 @@ private:
     RowTables m_tables;
     trace::TraceWriter m_writer;
     trace::TraceRows m_rows;
-    std::shared_ptr<const Recording> m_recording, m_next;
-    size_t m_drifts = 0; ///< of m_recording that are told
+    std::shared_ptr<const Recording> m_recording;
+    std::deque<std::shared_ptr<const Recording>> m_next; ///< to be told after it, in this order
+    std::vector<std::string> m_told;                     ///< ids of runs, in the order in which they began
+    size_t m_drifts = 0;                                 ///< of m_recording that are told
 
-    std::map<Key, std::weak_ptr<const AttentionRows>> m_has; ///< that the client has of m_recording
+    using Has = std::map<Key, std::weak_ptr<const AttentionRows>>;
+    Has m_has;                        ///< that the client has of m_recording
+    std::map<std::string, Has> m_had; ///< of runs before it, by id
     std::vector<Key> m_on_the_way;
     std::vector<Rows> m_missing; ///< by position
     std::vector<Key> m_dropped;

@@ -13,7 +13,7 @@
 namespace refreshlab::remote {
 
 /// Rises with every change that the other side must know of.
-inline constexpr uint32_t protocol_version = 2;
+inline constexpr uint32_t protocol_version = 3;
 
 using Bytes = std::vector<uint8_t>;
 

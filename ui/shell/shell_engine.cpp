@@ -109,8 +109,8 @@ void Shell::Impl::watch_link() {
     UiContext& ctx = state.ctx;
     const auto& link = ctx.status->link;
     if (!link) return;
-    if (ctx.of_engine() && ctx.recording && ctx.steps > 0)
-        ctx.engine.look_at(ctx.recording->prompt_length() + ctx.shown_step() - 1);
+    if (ctx.recording && ctx.steps > 0)
+        ctx.engine.look_at(*ctx.recording, ctx.recording->prompt_length() + ctx.shown_step() - 1);
     const RemoteLink before = last_link.value_or(RemoteLink{.server = link->server});
     if (last_link == link) return;
     last_link = link;

@@ -94,6 +94,27 @@ bool RunNotes::erase(int64_t id) {
     return true;
 }
 
+bool RunNotes::change(int64_t id, const std::optional<StepNote>& from, std::optional<StepNote> to) {
+    RL_ASSERT(id > 0);
+    if (to) {
+        to->id = id;
+        to = checked(std::move(*to));
+    }
+    {
+        const std::scoped_lock lock(m_mutex);
+        const auto found = m_notes.find(id);
+        if ((found == m_notes.end() ? std::nullopt : std::optional(found->second)) != from) return false;
+        m_next_id = std::max(m_next_id, id + 1);
+        if (to)
+            m_notes[id] = std::move(*to);
+        else if (from)
+            m_notes.erase(found);
+        ++m_revision;
+    }
+    tell();
+    return true;
+}
+
 std::optional<StepNote> RunNotes::find(int64_t id) const {
     const std::scoped_lock lock(m_mutex);
     const auto found = m_notes.find(id);

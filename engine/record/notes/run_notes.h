@@ -53,6 +53,9 @@ public:
     /// The note with note.id is this one now, also where it was erased. Throws as add() does.
     void put(StepNote note);
     bool erase(int64_t id); ///< \return false where there is none
+    /// The note with this id becomes `to` (nothing: it goes) where it is `from` now; else nothing happens: somebody else has changed it.
+    /// Throws as add() does. \return whether it was `from`
+    bool change(int64_t id, const std::optional<StepNote>& from, std::optional<StepNote> to);
     [[nodiscard]] std::optional<StepNote> find(int64_t id) const;
     /// By first step, then id.
     [[nodiscard]] std::vector<StepNote> own() const;

@@ -26,6 +26,34 @@ std::optional<EntryScores::Score> EntryScores::at(int64_t plane, int64_t positio
     return score.step < 0 ? std::nullopt : std::optional(score);
 }
 
+std::vector<EntryScores::Score> EntryScores::column(int64_t position) const {
+    const std::scoped_lock lock(m_mutex);
+    std::vector<Score> scores(m_planes.size());
+    for (size_t plane = 0; plane < m_planes.size(); ++plane)
+        if (position >= 0 && position < std::ssize(m_planes[plane]))
+            scores[plane] = m_planes[plane][static_cast<size_t>(position)];
+    return scores;
+}
+
+void EntryScores::put_column(int64_t position, std::span<const Score> scores) {
+    const auto at = static_cast<size_t>(position);
+    const std::scoped_lock lock(m_mutex);
+    RL_ASSERT(position >= 0 && scores.size() == m_planes.size());
+    for (size_t plane = 0; plane < m_planes.size(); ++plane) {
+        auto& known = m_planes[plane];
+        known.resize(std::max(known.size(), at + 1));
+        known[at] = scores[plane];
+    }
+    m_here.resize(std::max(m_here.size(), at + 1));
+    m_here[at] = true;
+}
+
+bool EntryScores::here(int64_t position) const {
+    if (!on_demand()) return true;
+    const std::scoped_lock lock(m_mutex);
+    return position >= 0 && position < std::ssize(m_here) && m_here[static_cast<size_t>(position)];
+}
+
 void EntryScores::copy_up_to(int64_t step, EntryScores& to) const {
     const std::scoped_lock lock(m_mutex, to.m_mutex);
     to.m_planes = m_planes;
@@ -33,6 +61,7 @@ void EntryScores::copy_up_to(int64_t step, EntryScores& to) const {
         for (Score& score : plane)
             if (score.step > step) score = {};
     if (asked()) to.ask();
+    if (on_demand()) to.come_on_demand(); // what was chosen up to that step may not have come
 }
 
 } // namespace refreshlab

@@ -11,6 +11,7 @@ namespace refreshlab {
 
 /// What a cache policy last gave the entries of the model that decodes when it chose among them: of what is gone, the number it went
 /// with. Known while the program runs; no trace has it.
+/// Written by the decode thread, or by the one that gets them of an engine elsewhere.
 ///
 /// Threads  one writer, any readers.
 /// Memory   8 B a position for every layer and KV head that has been chosen in.
@@ -31,6 +32,21 @@ public:
     /// The scores that were given up to a step, in place of those that `to` has.
     void copy_up_to(int64_t step, EntryScores& to) const;
 
+    /// Of all planes; step -1: none is known.
+    [[nodiscard]] std::vector<Score> column(int64_t position) const;
+    /// \param scores  of all planes, in the place of those that are known    (asserted)
+    void put_column(int64_t position, std::span<const Score> scores);
+
+    // Of a run whose scores are elsewhere and come a position at a time (engine/remote): a reader says which one it wants.
+    void come_on_demand() { m_on_demand.store(true, std::memory_order_relaxed); }
+    [[nodiscard]] bool on_demand() const { return m_on_demand.load(std::memory_order_relaxed); }
+    void want(int64_t position) const { m_wanted.store(position, std::memory_order_relaxed); }
+    [[nodiscard]] int64_t wanted() const {
+        return m_wanted.load(std::memory_order_relaxed);
+    } ///< -1: none yet
+    /// at() has all that is known of this position, or it has come once.
+    [[nodiscard]] bool here(int64_t position) const;
+
     /// Somebody looks: from now on scores are told at every step. What is told once, after the prompt, is told in any case.
     void ask() const { m_asked.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool asked() const { return m_asked.load(std::memory_order_relaxed); }
@@ -38,7 +54,10 @@ public:
 private:
     mutable std::mutex m_mutex;
     std::vector<std::vector<Score>> m_planes; ///< by position
+    std::vector<bool> m_here;                 ///< positions that have come
+    std::atomic<bool> m_on_demand = false;
     mutable std::atomic<bool> m_asked = false;
+    mutable std::atomic<int64_t> m_wanted = -1;
 };
 
 } // namespace refreshlab

@@ -38,13 +38,14 @@ struct Ends {
         }
     }
     /// The connection is cut: what was on its way is gone, the sender as well.
-    void connect_again(const std::shared_ptr<const Recording>& live) {
+    /// \param runs  of the engine
+    void connect_again(const std::vector<std::shared_ptr<const Recording>>& runs) {
         sender.emplace();
         json state = receiver.state();
         json resumed;
-        if (!state.is_null()) resumed = sender->resume(live, from_bytes(to_bytes(state)));
+        if (!state.is_null()) resumed = sender->resume(runs, from_bytes(to_bytes(state)));
         receiver.begin_connection(from_bytes(to_bytes(resumed)));
-        sender->tell(live);
+        sender->tell(runs.back());
     }
 
 private:
@@ -83,7 +84,7 @@ TEST_CASE("a recording is the same on the other side, bit for bit, while it grow
         std::mt19937 random(seed(100 + round));
         Ends ends;
         std::shared_ptr<Recording> live = grower.start(round % 3 == 0 ? 0 : 256);
-        std::vector<std::shared_ptr<Recording>> runs{live};
+        std::vector<std::shared_ptr<const Recording>> runs{live};
         ends.sender->tell(live);
         for (int i = 0; i < 60; ++i) {
             switch (random() % 8) {
@@ -96,7 +97,10 @@ TEST_CASE("a recording is the same on the other side, bit for bit, while it grow
                                  std::to_string(round) + "-" + std::to_string(i));
                 if (runs.back()->info().id == live->info().id) break; // the same id: no run of an engine
                 runs.push_back(live);
-                ends.sender->tell(live);
+                if (random() % 4 != 0)
+                    ends.sender->tell(live); // else it is away, and comes back
+                else
+                    ends.connect_again(runs);
                 break;
             case 1:
                 ends.tell_rows();
@@ -108,7 +112,7 @@ TEST_CASE("a recording is the same on the other side, bit for bit, while it grow
                 ends.tell_everything();
                 break;
             case 4:
-                ends.connect_again(live);
+                ends.connect_again(runs);
                 break;
             default:
                 if (!live->end()) grower.grow(*live, static_cast<int64_t>(random() % 30));
@@ -183,7 +187,7 @@ TEST_CASE("after a cut only what is missing is asked for", "[remote]") {
     static_cast<void>(ends.sender->next()); // and something is lost on its way
     grower.grow(*live, 1);
     static_cast<void>(ends.sender->next());
-    ends.connect_again(live);
+    ends.connect_again({live});
     grower.grow(*live, 5);
     const json rows = ends.sender->next();
     CHECK(rows.at("tables").at("steps").size() == 6);
@@ -196,10 +200,11 @@ TEST_CASE("after a cut only what is missing is asked for", "[remote]") {
         json state = ends.receiver.state();
         state["upto"]["steps"] = 1'000'000;
         RowSender other;
-        CHECK(other.resume(live, state).is_null());
+        const std::vector<std::shared_ptr<const Recording>> runs{live};
+        CHECK(other.resume(runs, state).is_null());
         state = ends.receiver.state();
         state["upto"]["open_student"] = {123456, 1};
-        CHECK(other.resume(live, state).is_null());
+        CHECK(other.resume(runs, state).is_null());
         ends.sender.emplace();
         ends.receiver.begin_connection(nullptr);
         ends.sender->tell(live);
@@ -207,6 +212,60 @@ TEST_CASE("after a cut only what is missing is asked for", "[remote]") {
         CHECK(ends.receiver.recording() != here);
         check_equal(*ends.receiver.recording(), *live);
     }
+}
+
+TEST_CASE("runs that came to be behind a cut come after it, and branches share with their parents here",
+          "[remote]") {
+    Grower grower(seed(14));
+    Ends ends;
+    auto first = grower.start();
+    ends.sender->tell(first);
+    grower.grow(*first, 120);
+    ends.tell_rows(); // 64 steps of it, and the connection is cut
+    const auto here = ends.receiver.recording();
+    REQUIRE(here->steps() == 64);
+    std::vector<std::shared_ptr<Recording>> all;
+    std::vector<std::shared_ptr<const Recording>> runs{first};
+    const auto branch = [&](const std::shared_ptr<Recording>& from, int64_t step, const char* id) {
+        all.push_back(from->fork(step, id));
+        grower.grow(*all.back(), 30);
+        runs.push_back(all.back());
+        return all.back();
+    };
+    const auto beside = branch(first, 90, "a branch of what had not come");
+    const auto twig = branch(beside, 100, "a branch of it");
+    const auto back = branch(first, 20, "a branch of the first again");
+    ends.connect_again(runs);
+    std::vector<std::shared_ptr<const Recording>> came;
+    const auto take = [&] {
+        ends.tell_everything();
+        came.push_back(ends.receiver.recording());
+    };
+    for (json rows = ends.sender->next(); !rows.is_null(); rows = ends.sender->next()) {
+        ends.receiver.take(from_bytes(to_bytes(rows)));
+        for (const auto& run : ends.receiver.begun())
+            came.push_back(run);
+    }
+    REQUIRE(came.size() == 3);
+    CHECK(here->steps() == 120);
+    for (size_t i = 0; i < came.size(); ++i) {
+        CHECK(came[i]->info().id == runs[i + 1]->info().id);
+        CHECK(came[i]->steps() == runs[i + 1]->steps());
+    }
+    CHECK(&came[0]->step(80) == &here->step(80));
+    CHECK(&came[1]->step(95) == &came[0]->step(95));
+    CHECK(&came[2]->step(15) == &here->step(15));
+    ends.tell_everything();
+    check_equal(*ends.receiver.recording(), *back);
+
+    // Whole runs are parents after another cut as well, also those that are not the newest.
+    const auto late = branch(twig, 110, "a branch of one before");
+    ends.connect_again(runs);
+    take();
+    CHECK(came.back()->info().id == late->info().id);
+    CHECK(&came.back()->step(95) == &came[0]->step(95));
+    CHECK(&came.back()->step(105) == &came[1]->step(105));
+    check_equal(*came.back(), *late);
 }
 
 TEST_CASE("a recording comes over while another thread extends it", "[remote]") {

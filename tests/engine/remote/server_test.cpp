@@ -181,6 +181,39 @@ TEST_CASE("a connection that is cut anywhere comes back and asks for what is mis
     CHECK(slow.bytes_from_server() - before < 40'000); // not the run again
 }
 
+TEST_CASE("branches that others make while a window is away share steps with their run in it", "[remote]") {
+    FakeEngine engine;
+    Grower grower(seed(8));
+    auto live = grower.start();
+    grower.grow(*live, 70);
+    engine.show(live);
+    EngineServer server(engine, listening());
+    SlowLink slow(server.endpoint(), {});
+    RemoteEngine link(to(slow.endpoint()));
+    LinkWatcher watch(link);
+    REQUIRE(watch.until_has(*live));
+    const auto here = link.recording();
+    slow.refuse(true);
+    slow.cut_after(0);
+    REQUIRE(watch.until([](const EngineStatus& s) { return !s.link->connected; }));
+    RemoteEngine bob(to(server.endpoint(), "bob"));
+    LinkWatcher watch_bob(bob);
+    grower.grow(*live, 30);
+    auto branch = live->fork(90, "of bob");
+    grower.grow(*branch, 10);
+    engine.show(branch);
+    REQUIRE(watch_bob.until_has(*branch));
+    auto twig = branch->fork(95, "of bob too");
+    grower.grow(*twig, 10);
+    engine.show(twig);
+    REQUIRE(watch_bob.until_has(*twig));
+    slow.refuse(false);
+    REQUIRE(watch.until_has(*twig));
+    CHECK(here->steps() == 100); // its own run came to its end
+    CHECK(&link.recording()->step(80) == &here->step(80));
+    CHECK(link.recording()->info().parent_id == "of bob");
+}
+
 TEST_CASE("a server that was started anew is recognised, and nothing here is lost", "[remote]") {
     TemporaryFolder folder;
     const std::string where = "unix:" + (folder / "socket").string();

@@ -1,3 +1,5 @@
+#include "engine/policies/cache_policy_config.h"
+#include "engine/record/notes/run_notes.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/gui/robot.h"
@@ -111,6 +113,76 @@ void the_servers_files_are_offered(Robot& r) {
     std::filesystem::remove_all(folder);
 }
 
+/// A note of this window is in the run there, one of another window is here, and one that is made without a connection waits for it.
+void notes_cross_the_link(Robot& r) {
+    start_there(r, r.config(200));
+    const ui::StepMarks& marks = r.ctx().marks;
+    const auto notes = [&] { return marks.count(ui::MarkLane::note); };
+    const auto there = [&] { return r.recording()->notes()->own(); };
+    const auto write = [&](int64_t step, const char* words) {
+        r.ctx().select_step(step);
+        r.frames(2);
+        r.act("note.edit");
+        r.frames(3);
+        r.te->KeyChars(words);
+        r.te->ItemClick("//Note/Keep");
+        r.frames(3);
+    };
+    write(5, "loses the names");
+    GUI_CHECK(r.until([&] { return there().size() == 1 && there()[0].text == "loses the names"; }));
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return there().empty(); }));
+    r.act("edit.redo");
+    GUI_CHECK(r.until([&] { return there().size() == 1; }));
+    remote::RemoteEngine::Options options;
+    options.server = r.stage().server->endpoint();
+    options.name = "bob";
+    {
+        remote::RemoteEngine bob(options);
+        GUI_CHECK(r.until([&] { return bob.recording() && bob.recording()->notes()->own().size() == 1; }));
+        bob.recording()->notes()->add({.first_step = 8, .last_step = 9, .text = "of bob", .made_at = {}});
+        GUI_CHECK(r.until([&] { return notes() == 2; }));
+        GUI_CHECK(there().size() == 2);
+    }
+    const std::string address = to_string(r.stage().server->endpoint());
+    r.stage().server.reset();
+    GUI_CHECK(r.until([&] { return !r.ctx().status->link->connected; }));
+    write(10, "made alone");
+    GUI_CHECK(notes() == 3 && there().size() == 2);
+    GUI_CHECK(r.until([&] { return r.ctx().status->link->notes_to_send == 1; }));
+    r.stage().serve(address);
+    GUI_CHECK(r.until([&] { return there().size() == 3; }, 4000));
+    GUI_CHECK(r.until([&] { return same_here(r) && notes() == 3; }));
+    GUI_CHECK(there()[2].text == "made alone");
+}
+
+/// What a cache policy thinks of an entry comes when a mouse stands over it.
+void scores_come_when_they_are_looked_at(Robot& r) {
+    RunConfig run = r.config(200);
+    run.policy = preset_policy("none");
+    run.student_cache = cache_policy_defaults("h2o", "a test");
+    run.student_cache.values["budget"] = 24;
+    start_there(r, run);
+    GUI_CHECK(r.until([&] { return same_here(r); }));
+    r.te->WindowFocus("//Cache");
+    r.frames(3);
+    const auto map = r.box("cache/map");
+    const EntryScores& here = r.ctx().recording->entry_scores();
+    GUI_CHECK(!here.here(2));
+    r.move(map.x + map.width * 0.05F, map.y + map.height * 0.3F);
+    GUI_CHECK(r.until([&] { return here.wanted() >= 0 && here.here(here.wanted()); }));
+    GUI_CHECK(!r.shows("not here yet"));
+    const int64_t position = here.wanted();
+    GUI_CHECK(here.at(0, position)->value == r.recording()->entry_scores().at(0, position)->value);
+    GUI_CHECK(r.recording()->entry_scores().asked());
+    r.act("run.step");
+    GUI_CHECK(r.until([&] {
+        const auto there = r.recording()->entry_scores().at(0, position), now = here.at(0, position);
+        return r.ctx().steps == 13 && there && now && there->step == now->step && there->value == now->value;
+    }));
+    r.move_away();
+}
+
 } // namespace
 
 std::vector<Case> remote_cases() {
@@ -118,7 +190,10 @@ std::vector<Case> remote_cases() {
             {"remote", "RE2 another window takes the wheel, and this one takes it back", the_wheel_is_taken},
             {"remote", "RE3 a lost connection loses nothing and comes back", a_lost_connection_loses_nothing},
             {"remote", "RE4 models and traces of the server are offered, and fetched",
-             the_servers_files_are_offered}};
+             the_servers_files_are_offered},
+            {"remote", "RE5 notes are the same in all windows and on the server", notes_cross_the_link},
+            {"remote", "RE6 scores of cache entries come when they are looked at",
+             scores_come_when_they_are_looked_at}};
 }
 
 } // namespace refreshlab::gui

@@ -84,6 +84,15 @@ TEST_CASE("a cell tells the score that it was kept with, or went with", "[ui][ca
     CHECK(cell_text(two, {}, 0, 0, judge) == "\nLayer 0: evicted by H2O after the prompt"); // no score told
     scores.set(3, 5, positions, std::vector<float>{7, 8}); // what a later step thinks is no matter here
     CHECK(cell_text(two, {1}, 1, 0, judge).find("score") == std::string::npos);
+
+    // Of an engine elsewhere: what has not come is no missing score.
+    EntryScores far(4);
+    far.come_on_demand();
+    const CacheJudge judge_there{"H2O", &far};
+    CHECK(cell_text(two, {1}, 1, 3, judge_there).find("Scores: not here yet") != std::string::npos);
+    far.put_column(3, std::vector<EntryScores::Score>{{}, {}, {}, {0.5F, 2}});
+    CHECK(cell_text(two, {1}, 1, 3, judge_there) == "\nLayer 1, KV head 1: attended, score 0.5 at step 2");
+    CHECK(cell_text(two, {}, 0, 3, judge_there).find("not here") == std::string::npos); // it has come: none
 }
 
 TEST_CASE("the meter counts entries and their index against a full cache", "[ui][cache]") {

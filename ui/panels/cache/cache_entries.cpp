@@ -75,10 +75,12 @@ void CachePanel::draw_meter(UiContext& ctx, const Frame& f, const FigurePen& pen
 }
 
 /// Lines of a tooltip: what became of the entry, and what the shown step paid it.
-std::string CachePanel::entry_text(const Frame& f, int64_t row, int64_t position) const {
+std::string CachePanel::entry_text(UiContext& ctx, const Frame& f, int64_t row, int64_t position) const {
+    const EntryScores& scores = f.recording->entry_scores();
+    scores.want(position);
+    if (!scores.here(position)) ctx.host.keep_awake(0.2); // the next frame asks the server
     const int64_t layer = m_rows.layer.value_or(row), step = m_state.columns().step;
-    std::string text =
-        cell_text(m_state.cache(), m_rows, row, position, CacheJudge{f.method, &f.recording->entry_scores()});
+    std::string text = cell_text(m_state.cache(), m_rows, row, position, CacheJudge{f.method, &scores});
     const int64_t group =
         std::max<int64_t>(1, f.recording->info().heads / std::max<int64_t>(1, m_state.cache().kv_heads()));
     const auto row_of = f.recording->attention(f.recording->prompt_length() + step - 1,

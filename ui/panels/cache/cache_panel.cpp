@@ -290,7 +290,7 @@ void CachePanel::hover(UiContext& ctx, Frame& f) {
     if (step >= 1) ctx.next_hovered_step = step;
     std::string text = column_text(*f.recording, columns, position);
     if (static_cast<double>(mouse.y) >= f.places.map.y && m_images.rows() > 0)
-        text += f.map == CacheMap::entries ? entry_text(f, row_at(f, mouse.y), position)
+        text += f.map == CacheMap::entries ? entry_text(ctx, f, row_at(f, mouse.y), position)
                                            : drift_text(m_state.drift(), row_at(f, mouse.y), position);
     m_under_mouse = text;
     if (const int64_t positions = m_images.positions_a_column(); positions > 1)

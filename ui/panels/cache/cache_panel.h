@@ -46,7 +46,7 @@ private:
     void answer_rows(UiContext& ctx, const Frame& f);
     void tell_held(const Frame& f) const;
     void draw_meter(UiContext& ctx, const Frame& f, const FigurePen& pen) const;
-    [[nodiscard]] std::string entry_text(const Frame& f, int64_t row, int64_t position) const;
+    [[nodiscard]] std::string entry_text(UiContext& ctx, const Frame& f, int64_t row, int64_t position) const;
 
     CacheModel m_state;
     CacheRows m_rows; ///< of this frame

@@ -81,6 +81,24 @@ std::string one_cell(const CacheState& cache, int64_t layer, int64_t head, int64
     return text;
 }
 
+std::string cell_lines(const CacheState& cache, const CacheRows& rows, int64_t row, int64_t position,
+                       const CacheJudge& judge) {
+    if (rows.layer)
+        return fmt::format("\nLayer {}, KV head {}: {}", *rows.layer, row,
+                           one_cell(cache, *rows.layer, row, position, judge));
+    std::vector<std::string> heads;
+    for (int64_t head = 0; head < cache.kv_heads(); ++head)
+        heads.push_back(one_cell(cache, row, head, position, judge));
+    const bool alike = std::ranges::all_of(heads, [&](const std::string& text) { return text == heads[0]; });
+    if (alike) return fmt::format("\nLayer {}: {}", row, heads[0]);
+    std::string text = fmt::format("\nLayer {}:", row);
+    constexpr size_t most = 6; // lines of a tooltip
+    for (size_t head = 0; head < std::min(most, heads.size()); ++head)
+        text += fmt::format("\n    KV head {}: {}", head, heads[head]);
+    if (heads.size() > most) text += fmt::format("\n    and {} KV heads more", heads.size() - most);
+    return text;
+}
+
 } // namespace
 
 const char* cell_label(CacheCell cell) {
@@ -228,20 +246,9 @@ std::string meter_text(const CacheMeter& meter, bool brief) {
 
 std::string cell_text(const CacheState& cache, const CacheRows& rows, int64_t row, int64_t position,
                       const CacheJudge& judge) {
-    if (rows.layer)
-        return fmt::format("\nLayer {}, KV head {}: {}", *rows.layer, row,
-                           one_cell(cache, *rows.layer, row, position, judge));
-    std::vector<std::string> heads;
-    for (int64_t head = 0; head < cache.kv_heads(); ++head)
-        heads.push_back(one_cell(cache, row, head, position, judge));
-    const bool alike = std::ranges::all_of(heads, [&](const std::string& text) { return text == heads[0]; });
-    if (alike) return fmt::format("\nLayer {}: {}", row, heads[0]);
-    std::string text = fmt::format("\nLayer {}:", row);
-    constexpr size_t most = 6; // lines of a tooltip
-    for (size_t head = 0; head < std::min(most, heads.size()); ++head)
-        text += fmt::format("\n    KV head {}: {}", head, heads[head]);
-    if (heads.size() > most) text += fmt::format("\n    and {} KV heads more", heads.size() - most);
-    return text;
+    const bool here = judge.scores == nullptr || judge.scores->here(position);
+    return cell_lines(cache, rows, row, position, judge) +
+           (here ? "" : "\nScores: not here yet, asked of the server");
 }
 
 } // namespace refreshlab::ui

@@ -25,7 +25,8 @@ std::vector<Number> run_numbers(const ShellState& state) {
     if (const auto& link = ctx.status->link; link && !link->connected)
         add(0, fmt::format("no connection to {}", link->server),
             link->problem +
-                ". What has come stays, the run goes on there, and the window tries again by itself",
+                ". What has come stays, the run goes on there, and the window tries again by itself" +
+                (link->notes_to_send > 0 ? ". Notes of now are kept here and sent then" : ""),
             ctx.theme.text_error, "");
     else if (link && !link->driving)
         add(2, fmt::format("{} drives", link->driver), "Another window steers the engine of this server",

@@ -129,8 +129,15 @@ bool RunLoader::go_on_with(const std::string& run_id, int64_t number, int64_t vo
     const auto found = m_runs.find(run_id);
     if (found == m_runs.end()) return false;
     m_numbers[number] = run_id;
-    m_vocabularies[vocabulary] = found->second.tokens;
+    auto& tables = m_vocabularies[vocabulary];
+    if (std::ranges::find(tables, found->second.tokens) == tables.end())
+        tables.push_back(found->second.tokens);
     return true;
+}
+
+std::shared_ptr<Recording> RunLoader::run(const std::string& id) const {
+    const auto found = m_runs.find(id);
+    return found == m_runs.end() ? nullptr : found->second.recording;
 }
 
 std::shared_ptr<TraceTokens> RunLoader::tokens_of(const std::string& run_id) const {
@@ -141,12 +148,13 @@ std::shared_ptr<TraceTokens> RunLoader::tokens_of(const std::string& run_id) con
 void RunLoader::load_tokens() {
     Statement rows(m_db, select_sql("tokens", m_version));
     while (rows.step()) {
-        auto& table = m_vocabularies[rows.integer(0)];
-        if (!table) table = std::make_shared<TraceTokens>();
+        auto& tables = m_vocabularies[rows.integer(0)];
+        if (tables.empty()) tables.push_back(std::make_shared<TraceTokens>());
         const auto bytes = rows.blob(2);
         within(static_cast<int64_t>(bytes.size()), 0, longest_token, "bytes of a token");
-        std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        table->add(within32(rows.integer(1), 0, max_id, "token id"), std::move(text), rows.integer(3) != 0);
+        const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        for (const auto& table : tables)
+            table->add(within32(rows.integer(1), 0, max_id, "token id"), text, rows.integer(3) != 0);
     }
 }
 
@@ -198,7 +206,8 @@ RunLoader::Run RunLoader::begin_run(const Statement& row) {
         m_memory.check(run.recording->own_bytes());
     } else {
         const auto tokens = m_vocabularies.find(row.integer(9));
-        run.tokens = tokens != m_vocabularies.end() ? tokens->second : std::make_shared<TraceTokens>();
+        run.tokens =
+            tokens != m_vocabularies.end() ? tokens->second.front() : std::make_shared<TraceTokens>();
         const RunSource source = source_of(number, *run.tokens);
         RunInfo info = info_from_text(row.text(10), m_version, source.name());
         info.id = id;

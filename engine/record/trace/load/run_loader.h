@@ -41,6 +41,7 @@ public:
     void forget_numbers();
     /// A number of a run and one of a vocabulary for a recording that take_more() has made. \return false: it has not
     [[nodiscard]] bool go_on_with(const std::string& run_id, int64_t number, int64_t vocabulary);
+    [[nodiscard]] std::shared_ptr<Recording> run(const std::string& id) const; ///< null: there is none
     /// Ids that occur beside the runs; one vocabulary with that run.
     [[nodiscard]] std::shared_ptr<TraceTokens> tokens_of(const std::string& run_id) const;
 
@@ -64,7 +65,8 @@ private:
     const int64_t m_version;
     const std::string m_file;
     MemoryLimit m_memory;
-    std::unordered_map<int64_t, std::shared_ptr<TraceTokens>> m_vocabularies;
+    /// Tables of one number have the same ids: those of runs that go on, which had other numbers once.
+    std::unordered_map<int64_t, std::vector<std::shared_ptr<TraceTokens>>> m_vocabularies;
     std::unordered_map<std::string, Run> m_runs;        ///< by id
     std::unordered_map<int64_t, std::string> m_numbers; ///< ids
     std::unordered_map<std::string, size_t> m_places;   ///< in the list of load(), by id

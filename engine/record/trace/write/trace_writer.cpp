@@ -74,7 +74,7 @@ void TraceWriter::go_on_with(std::shared_ptr<const Recording> recording, const W
 }
 
 TraceWriter::Written TraceWriter::told(const Run& run, bool complete) {
-    return {run.number, run.vocabulary, run.first_step, complete, run};
+    return {run.number, run.vocabulary, run.first_step, run.header_written, complete, run};
 }
 
 std::vector<TraceWriter::Written> TraceWriter::runs() const {

@@ -77,6 +77,7 @@ public:
         int64_t number = 0; ///< runs.run
         int64_t vocabulary = 0;
         int64_t first_step = 1; ///< earlier ones are the parent's rows
+        bool begun = false;     ///< its row of `runs` is written
         bool complete = false;  ///< the recording has no more at the moment
         WrittenUpTo up_to = {};
     };
