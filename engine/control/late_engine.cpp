@@ -142,9 +142,9 @@ void LateEngine::take_wheel() {
     if (m_engine) m_engine->take_wheel();
 }
 
-void LateEngine::look_at(int64_t position) {
+void LateEngine::look_at(const Recording& run, int64_t position) {
     const std::lock_guard lock(m_mutex);
-    if (m_engine) m_engine->look_at(position);
+    if (m_engine) m_engine->look_at(run, position);
 }
 
 LinkOffers LateEngine::offers() const {

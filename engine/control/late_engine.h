@@ -38,7 +38,7 @@ public:
     void fetch_file(const std::string& name, const std::filesystem::path& to,
                     const std::function<bool(double share)>& go_on) const override;
     void take_wheel() override;
-    void look_at(int64_t position) override;
+    void look_at(const Recording& run, int64_t position) override;
 
 private:
     void begin();                        ///< under the mutex

@@ -534,7 +534,7 @@ struct EngineServer::Impl {
     }
 
     void tell_link(Viewer& viewer) {
-        const auto to_come = viewer.rows.attention_to_come();
+        const auto to_come = viewer.rows.heavy_to_come();
         const auto present = std::ranges::count_if(viewers, [](const auto& v) { return v->let_in; });
         json link = {{"type", message::link},
                      {"driving", viewer.key == driver_key},
@@ -548,7 +548,7 @@ struct EngineServer::Impl {
     }
 
     static void tell_heavy(Viewer& viewer, const EngineStatus& status) {
-        viewer.rows.attention_has_come();
+        viewer.rows.heavy_has_come();
         const int64_t bytes = std::max(least_heavy, viewer.connection->room());
         const auto send_scores = [&](json scores) {
             if (scores.is_null()) return false;
@@ -560,7 +560,7 @@ struct EngineServer::Impl {
         if (std::exchange(viewer.file_next, !viewer.file_next))
             if (const json piece = next_of_file(viewer, bytes); !piece.is_null())
                 return viewer.connection->send_heavy(piece);
-        json heavy = viewer.rows.next_attention(bytes);
+        json heavy = viewer.rows.next_heavy(bytes);
         if (heavy.is_null() && status.landscape) heavy = viewer.rows.next_landscape(*status.landscape, bytes);
         if (heavy.is_null()) {
             if (send_scores(viewer.scores.next_beside(bytes))) return;

@@ -353,8 +353,8 @@ struct RemoteEngine::Impl {
     void take_notes(const json& message) {
         const std::string problem = notes->take(message);
         if (!problem.empty()) refuse(visible_text(problem, longest_reason));
-        tell_waiting_notes();
-        if (!problem.empty()) publish();
+        status_now.link->notes_to_send = static_cast<int64_t>(notes->waiting());
+        publish();
     }
 
     /// What a person has changed, if there is somebody to send it to.

@@ -20,6 +20,14 @@ constexpr auto from_where = "the connection";
 /// A connection has no size that could bound what its runs take; frames are bounded, and what is kept is what a person watches.
 constexpr uint64_t much = uint64_t{1} << 40;
 
+/// Places of the drift maps whose values have not come.
+json without_values(const Recording& run) {
+    json places = json::array();
+    for (size_t n = 0; n < run.drifts().size(); ++n)
+        if (!run.drift(n)->has_values()) places.push_back(n);
+    return places;
+}
+
 } // namespace
 
 RowReceiver::RowReceiver()
@@ -83,8 +91,11 @@ json RowReceiver::state() const {
         attention.push_back(json::array({rows->position, rows->teacher, fingerprint(*rows)}));
     json runs = json::array();
     for (const auto& [id, whole] : m_runs)
-        runs.push_back(json::array({id, whole}));
-    return {{"upto", m_upto}, {"attention", std::move(attention)}, {"runs", std::move(runs)}};
+        runs.push_back(json::array({id, whole, without_values(*m_loader.run(id))}));
+    return {{"upto", m_upto},
+            {"attention", std::move(attention)},
+            {"drifts", without_values(*m_recording)},
+            {"runs", std::move(runs)}};
 }
 
 void RowReceiver::begin_connection(const json& resumed) {

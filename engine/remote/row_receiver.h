@@ -23,7 +23,7 @@ class RowReceiver {
 public:
     RowReceiver();
 
-    /// A message of next(), next_attention() or next_landscape().
+    /// A message of next(), next_heavy() or next_landscape().
     void take(const nlohmann::json& message);
     /// Runs that the message taken last has begun.
     [[nodiscard]] const std::vector<std::shared_ptr<Recording>>& begun() const { return m_begun; }
@@ -34,7 +34,7 @@ public:
     [[nodiscard]] const std::shared_ptr<const Landscape>& landscape() const { return m_landscape; }
     [[nodiscard]] const std::string& landscape_run() const { return m_landscape_run; }
 
-    /// For RowSender::resume() of the next connection: {"upto", "attention", "runs": [[id, whole], ...]}; null where nothing has come.
+    /// For RowSender::resume() of the next connection: {"upto", "attention", "drifts", "runs": [[id, whole, drifts], ...]}; null where nothing has come.
     [[nodiscard]] nlohmann::json state() const;
     /// Another sender begins. \param resumed  what resume() has answered
     void begin_connection(const nlohmann::json& resumed);

@@ -62,6 +62,17 @@ WrittenUpTo all_but_the_end(const Recording& run) {
     return upto;
 }
 
+int64_t drift_bytes(const DriftMap& drift) {
+    return 4 * drift.layers * drift.positions * static_cast<int64_t>(sizeof(float));
+}
+
+/// Places in a run's log of drift maps, as a client says them.
+std::set<size_t> drifts_of(const json& places, const Recording& run) {
+    auto drifts = places.get<std::set<size_t>>();
+    std::erase_if(drifts, [count = run.drifts().size()](size_t n) { return n >= count; });
+    return drifts;
+}
+
 bool same(const std::weak_ptr<const AttentionRows>& a, const std::shared_ptr<const AttentionRows>& b) {
     return !a.owner_before(b) && !b.owner_before(a);
 }
@@ -109,6 +120,7 @@ json RowSender::resume(std::span<const std::shared_ptr<const Recording>> runs, c
         const auto there = std::ranges::find_if(runs, [&](const auto& r) { return r->info().id == id; });
         if (there == runs.end() || !run.at(1).get<bool>()) continue;
         others.push_back(go_on_with(*there, all_but_the_end(**there)));
+        m_had[id].no_drift = drifts_of(run.at(2), **there);
     }
     json resumed = go_on_with(recording, upto);
     resumed["others"] = std::move(others);
@@ -119,10 +131,16 @@ json RowSender::resume(std::span<const std::shared_ptr<const Recording>> runs, c
         const Key has{key.at(0).get<int64_t>(), key.at(1).get<bool>()};
         const Rows rows = recording->attention(has.first, has.second);
         // What this recording has not any more is told as dropped, what it has otherwise once more.
-        m_has[has] = rows && fingerprint(*rows) == key.at(2) ? rows : nullptr;
+        m_has.rows[has] = rows && fingerprint(*rows) == key.at(2) ? rows : nullptr;
     }
+    m_has.no_drift = drifts_of(state.at("drifts"), *recording);
     m_next.assign(found + 1, runs.end());
     return resumed;
+}
+
+void RowSender::heavy_has_come() {
+    m_on_the_way.clear();
+    m_drifts_on_the_way.clear();
 }
 
 json RowSender::go_on_with(const std::shared_ptr<const Recording>& recording, const WrittenUpTo& upto) {
@@ -142,11 +160,13 @@ void RowSender::begin(const std::shared_ptr<const Recording>& recording) {
     const bool shares = written->first_step > 1;
     const int64_t end = recording->prompt_length() + info.fork_step;
     for (const Key& key : m_on_the_way)
-        m_has.erase(key);
-    m_on_the_way.clear();
+        m_has.rows.erase(key);
+    m_has.no_drift.insert(m_drifts_on_the_way.begin(), m_drifts_on_the_way.end());
+    heavy_has_come();
     if (m_recording) m_had[m_recording->info().id] = std::move(m_has);
     m_has = shares ? m_had[info.parent_id] : Has();
-    std::erase_if(m_has, [&](const auto& has) { return has.first.first >= end; });
+    std::erase_if(m_has.rows, [&](const auto& has) { return has.first.first >= end; });
+    std::erase_if(m_has.no_drift, [&](size_t n) { return n >= recording->inherited().drifts; });
     m_drifts = shares ? recording->inherited().drifts : 0;
     m_recording = recording;
     m_seen_changes = SIZE_MAX;
@@ -169,7 +189,8 @@ json RowSender::next() {
             const auto& drifts = m_recording->drifts();
             for (const size_t count = drifts.size();
                  m_drifts < count && drifts[m_drifts]->step <= written->up_to.steps + 1; ++m_drifts) {
-                m_rows.drift(written->number, m_drifts, *drifts[m_drifts]);
+                m_rows.drift_shape(written->number, m_drifts, *drifts[m_drifts]);
+                if (drift_bytes(*drifts[m_drifts]) > 0) m_has.no_drift.insert(m_drifts);
                 if (std::ranges::find(numbers, written->number) == numbers.end())
                     numbers.push_back(written->number);
             }
@@ -206,52 +227,75 @@ void RowSender::look_for_attention() {
     const auto there = m_recording->attention_rows();
     m_missing.clear();
     m_dropped.clear();
-    auto has = m_has.begin();
+    auto has = m_has.rows.begin();
+    const auto end = m_has.rows.end();
     for (const Rows& rows : there) {
         const Key key{rows->position, rows->teacher};
-        for (; has != m_has.end() && has->first < key; ++has)
+        for (; has != end && has->first < key; ++has)
             m_dropped.push_back(has->first);
-        const bool known = has != m_has.end() && has->first == key;
+        const bool known = has != end && has->first == key;
         // Of the step in flight at most.
         if ((!known || !same(has->second, rows)) && rows->position <= m_recording->prompt_length() + steps)
             m_missing.push_back(rows);
         if (known) ++has;
     }
-    for (; has != m_has.end(); ++has)
+    for (; has != end; ++has)
         m_dropped.push_back(has->first);
 }
 
-RowSender::ToCome RowSender::attention_to_come() {
+RowSender::ToCome RowSender::heavy_to_come() {
     look_for_attention();
     ToCome to_come;
     for (const Rows& rows : m_missing) {
         ++to_come.rows;
         to_come.bytes += static_cast<int64_t>(rows->bytes());
     }
+    for (const size_t n : m_has.no_drift) {
+        ++to_come.rows;
+        to_come.bytes += drift_bytes(*m_recording->drifts()[n]);
+    }
     return to_come;
 }
 
-json RowSender::next_attention(int64_t bytes) {
+json RowSender::next_heavy(int64_t bytes) {
+    if (!m_recording) return nullptr;
+    const auto written = m_writer.run(m_recording->info().id);
+    if (!written->begun) return nullptr;
     look_for_attention();
-    if (m_missing.empty() && m_dropped.empty()) return nullptr;
-    const int64_t number = m_writer.run(m_recording->info().id)->number;
+    if (m_missing.empty() && m_dropped.empty() && m_has.no_drift.empty()) return nullptr;
+    const int64_t number = written->number;
     // What has gone comes first: then what the client has fits its limit.
     for (const Key& key : m_dropped) {
         m_rows.attention(number, key.first, key.second, nullptr);
-        m_has.erase(key);
+        m_has.rows.erase(key);
     }
     m_dropped.clear();
     const auto send = [&](size_t i) {
         const Rows rows = m_missing[i];
         m_missing.erase(m_missing.begin() + static_cast<std::ptrdiff_t>(i));
         m_rows.attention(number, rows->position, rows->teacher, rows.get());
-        m_has[{rows->position, rows->teacher}] = rows;
+        m_has.rows[{rows->position, rows->teacher}] = rows;
         m_on_the_way.emplace_back(rows->position, rows->teacher);
         bytes -= static_cast<int64_t>(rows->bytes());
     };
-    if (m_looked_at)
+    const auto send_drift = [&](size_t n) {
+        const auto& drift = *m_recording->drifts()[n];
+        m_has.no_drift.erase(n);
+        m_rows.drift(number, n, drift);
+        m_drifts_on_the_way.push_back(n);
+        bytes -= drift_bytes(drift);
+    };
+    if (m_looked_at) {
         for (size_t i = m_missing.size(); i-- > 0;)
             if (m_missing[i]->position == *m_looked_at) send(i);
+        // The step of that position shows the maps up to it.
+        const int64_t step = *m_looked_at - m_recording->prompt_length() + 1;
+        const auto later = std::ranges::find_if(
+            m_has.no_drift, [&](size_t n) { return m_recording->drifts()[n]->step > step; });
+        if (later != m_has.no_drift.begin() && bytes > 0) send_drift(*std::prev(later));
+    }
+    while (!m_has.no_drift.empty() && bytes > 0)
+        send_drift(*m_has.no_drift.rbegin());
     while (!m_missing.empty() && bytes > 0)
         send(m_missing.size() - 1);
     return {{"runs", json::array({number})}, {"tables", m_tables.take()}};

@@ -48,22 +48,22 @@ public:
     /// What the client knows of runs: those that it has said, and those that were begun since.
     [[nodiscard]] const std::vector<std::string>& runs_told() const { return m_told; }
 
-    /// {"runs", "tables", "upto"}: everything but attention rows; null where nothing is new.
+    /// {"runs", "tables", "upto"}: everything but attention rows and values of drift maps; null where nothing is new.
     [[nodiscard]] nlohmann::json next();
-    /// {"runs", "tables"}: attention rows of the present run that the client lacks, at least one and no more once they have so many bytes;
-    /// null where there is none. What is looked at comes first, then the newest.
-    [[nodiscard]] nlohmann::json next_attention(int64_t bytes);
-    /// The client has all that next_attention() has given so far. Until then a branch, which the client makes of its own rows, may come
+    /// {"runs", "tables"}: attention rows and drift maps of the present run that the client lacks, at least one and no more once they have
+    /// so many bytes; null where there is none. What is looked at comes first, then drift maps, then rows, the newest before the others.
+    [[nodiscard]] nlohmann::json next_heavy(int64_t bytes);
+    /// The client has all that next_heavy() has given so far. Until then a branch, which the client makes of its own rows, may come
     /// before them, and is told these once more.
-    void attention_has_come() { m_on_the_way.clear(); }
+    void heavy_has_come();
     struct ToCome {
         int64_t rows = 0, bytes = 0;
         friend bool operator==(const ToCome&, const ToCome&) = default;
     };
-    [[nodiscard]] ToCome attention_to_come();
+    [[nodiscard]] ToCome heavy_to_come();
     void look_at(int64_t position) { m_looked_at = position; }
 
-    /// {"landscape", "tables"}: rows of a landscape that the client lacks, as next_attention().
+    /// {"landscape", "tables"}: rows of a landscape that the client lacks, as next_heavy().
     [[nodiscard]] nlohmann::json next_landscape(const LandscapeState& state, int64_t bytes);
 
 private:
@@ -83,11 +83,16 @@ private:
     std::shared_ptr<const Recording> m_recording;
     std::deque<std::shared_ptr<const Recording>> m_next; ///< to be told after it, in this order
     std::vector<std::string> m_told;                     ///< ids of runs, in the order in which they began
-    size_t m_drifts = 0;                                 ///< of m_recording that are told
+    size_t m_drifts = 0; ///< of m_recording that are told, with or without values
 
-    using Has = std::map<Key, std::weak_ptr<const AttentionRows>>;
-    Has m_has;                        ///< that the client has of m_recording
+    /// What a client has of a run: attention rows, and the drift maps of which it has no values.
+    struct Has {
+        std::map<Key, std::weak_ptr<const AttentionRows>> rows = {};
+        std::set<size_t> no_drift = {};
+    };
+    Has m_has;                        ///< of m_recording
     std::map<std::string, Has> m_had; ///< of runs before it, by id
+    std::vector<size_t> m_drifts_on_the_way;
     std::vector<Key> m_on_the_way;
     std::vector<Rows> m_missing; ///< by position
     std::vector<Key> m_dropped;

@@ -278,7 +278,9 @@ bool write_drift(const Recording& r, const std::filesystem::path& path, Stop& st
     CsvFile file(path, "refresh,step,layer,position,k_relative,v_relative,k_max_abs,v_max_abs");
     CsvRows& csv = file.rows();
     for (size_t i = 0, n = r.drifts().size(); i < n; ++i) {
-        const DriftMap& map = *r.drifts()[i];
+        const auto drift = r.drift(i);
+        const DriftMap& map = *drift;
+        if (!map.has_values()) continue; // of a run elsewhere, and not here yet
         for (int64_t layer = 0; layer < map.layers; ++layer) {
             for (int64_t p = 0; p < map.positions; ++p) {
                 if (stop()) return false;

@@ -254,6 +254,24 @@ void Recording::add_drift(std::shared_ptr<const DriftMap> drift) {
     m_drifts.append(std::move(drift));
 }
 
+std::shared_ptr<const DriftMap> Recording::drift(size_t n) const {
+    const auto& measured = m_drifts[n];
+    if (measured->has_values()) return measured;
+    const std::scoped_lock lock(m_mutex);
+    const auto late = m_late_drifts.find(n);
+    return late == m_late_drifts.end() ? measured : late->second;
+}
+
+void Recording::fill_drift(size_t n, std::shared_ptr<const DriftMap> drift) {
+    RL_ASSERT(n < m_drifts.size() && !this->drift(n)->has_values() && drift->has_values());
+    const DriftMap& measured = *m_drifts[n];
+    RL_ASSERT(drift->step == measured.step && drift->first_pos == measured.first_pos &&
+              drift->positions == measured.positions && drift->layers == measured.layers);
+    const std::scoped_lock lock(m_mutex);
+    m_late_drifts.emplace(n, std::move(drift));
+    m_drift_fills.fetch_add(1, std::memory_order_release);
+}
+
 void Recording::add_cache_event(CacheEvent event) {
     const auto& log = m_cache_entries;
     RL_ASSERT(event.step >= std::max(m_cache_tails[0].last_step, m_cache_tails[1].last_step));
@@ -438,6 +456,8 @@ void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_m
     m_entry_scores.copy_up_to(step, branch.m_entry_scores);
 
     const std::scoped_lock lock(m_mutex);
+    for (const auto& [n, drift] : m_late_drifts)
+        if (n < inherited.drifts) branch.m_late_drifts.emplace(n, drift);
     for (const auto& [key, rows] : m_attention) {
         if (rows->step > step) continue;
         branch.m_attention.emplace(key, rows);

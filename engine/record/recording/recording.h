@@ -68,8 +68,8 @@ struct RunEnd {
 ///
 /// Threads  One writer (the decode thread, or the loader of a trace). Any thread reads without locks up to the sizes it
 ///          reads; records never move. Exceptions: signal values may be back-filled later (atomic; see back_fills()), a row
-///          of cache appends grows (atomic; see CacheEntry), and the end and the attention rows are looked up under a mutex
-///          held for one look-up.
+///          of cache appends grows (atomic; see CacheEntry), and the end, the attention rows and
+///          drift maps are looked up under a mutex held for one look-up.
 /// Memory   ~0.4 KB a step, ~50 B a back-filled value and 1 KB for every 8 steps that have one, ~70 B and 4 B a layer for
 ///          each layered signal that a step measured, ~0.1 KB a cache event (all appends of single steps in a row count as one),
 ///          attention rows up to capture.attention_megabytes. A fork shares what it has in common with its parent.
@@ -116,7 +116,12 @@ public:
     [[nodiscard]] const ChunkedLog<RefreshEvent>& refreshes() const { return m_refreshes; }
     [[nodiscard]] const ChunkedLog<PassEvent>& passes() const { return m_passes; }
     [[nodiscard]] const ChunkedLog<CommandEvent>& commands() const { return m_commands; }
+    /// What was measured where. Values: drift(), because a run of an engine elsewhere gets them later.
     [[nodiscard]] const ChunkedLog<std::shared_ptr<const DriftMap>>& drifts() const { return m_drifts; }
+    /// drifts()[n], with its values where they have come since.
+    [[nodiscard]] std::shared_ptr<const DriftMap> drift(size_t n) const;
+    /// Rises with every fill_drift().
+    [[nodiscard]] uint64_t drift_fills() const { return m_drift_fills.load(std::memory_order_acquire); }
     [[nodiscard]] const ChunkedLog<DraftEvent>& drafts() const { return m_drafts; }
     /// Ids y_1 .. y_n of all tokens chosen so far, the pending one included (an end token is not among them).
     [[nodiscard]] std::vector<int32_t> token_ids() const;
@@ -200,6 +205,8 @@ public:
     void add_draft(DraftEvent event);
     void add_command(CommandEvent event);
     void add_drift(std::shared_ptr<const DriftMap> drift);
+    /// The values of drifts()[n], which had none. \param drift  of the same step and shape, with values    (asserted)
+    void fill_drift(size_t n, std::shared_ptr<const DriftMap> drift);
     /// event.step never falls; layer and kv_head are -1 or the model's; positions are ascending, disjoint and not empty; bytes none, one, or one a layer (asserted).
     /// An event of the step in flight comes before its record. An append that goes on where the last one of the same cache and
     /// origin ended becomes part of its entry.
@@ -284,11 +291,13 @@ private:
     BackFillLog m_back_fills;
     AttentionLog m_attention_changes;          ///< appended with m_mutex held
     std::atomic<uint64_t> m_end_revision{0};   // released by set_end(), acquired by the trace store
+    std::atomic<uint64_t> m_drift_fills{0};    // released by fill_drift(), acquired by readers of maps
     std::atomic<bool> m_ended_by_token{false}; // released by set_end(), acquired by num_tokens()
     EntryScores m_entry_scores;
     mutable std::mutex m_mutex; ///< protects what follows; held for one look-up or insertion
     std::map<std::pair<int64_t, bool>, std::shared_ptr<const AttentionRows>> m_attention;
     size_t m_attention_bytes = 0;
+    std::map<size_t, std::shared_ptr<const DriftMap>> m_late_drifts; ///< by their place in m_drifts
     std::optional<RunEnd> m_end;
 };
 

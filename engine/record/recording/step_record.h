@@ -116,6 +116,8 @@ struct DriftMap {
     int64_t first_pos = 0, positions = 0, layers = 0;
     std::vector<float> k, v;         ///< relative distance, [layers * positions], layer-major
     std::vector<float> k_max, v_max; ///< largest absolute difference, same shape
+    /// False: the values are elsewhere, and the four are empty (Recording::drift()).
+    [[nodiscard]] bool has_values() const { return !k.empty() || positions * layers == 0; }
 };
 
 } // namespace refreshlab

@@ -25,7 +25,8 @@ using TextDrift = std::map<std::pair<int64_t, int64_t>, Sum>;
 TextDrift drift_of(const Recording& recording) {
     TextDrift sums;
     for (size_t i = 0; i < recording.drifts().size(); ++i) {
-        const DriftMap& map = *recording.drifts()[i];
+        const auto drift = recording.drift(i);
+        const DriftMap& map = *drift;
         for (int64_t p = 0; p < map.positions; ++p) {
             // The map begins at the first column after the last refresh, so its p-th column has distance p + 1.
             for (int64_t layer = 0; layer < map.layers; ++layer) {

@@ -254,7 +254,10 @@ TEST_CASE("notes of connected windows stand on the server, in its trace and in o
     REQUIRE(watch_bob.until([&](const EngineStatus&) { return live->notes()->own().size() == 3; }));
     slow.refuse(false);
     REQUIRE(settled(3));
-    CHECK(equal());
+    REQUIRE(
+        watch_ada.until([&](const EngineStatus&) { return contents(*here) == contents(*live->notes()); }));
+    REQUIRE(
+        watch_bob.until([&](const EngineStatus&) { return contents(*there) == contents(*live->notes()); }));
     const auto texts = live->notes()->own();
     CHECK(texts[0].text == "changed while away");
     CHECK(texts[1].text == "made while away");
@@ -266,7 +269,7 @@ TEST_CASE("notes of connected windows stand on the server, in its trace and in o
 
 TEST_CASE("a run that was left keeps its notes on the server; of one that is gone the window keeps them",
           "[remote]") {
-    FakeEngine engine;
+    FakeEngine engine, another;
     Grower grower(seed(3));
     auto first = grower.start();
     grower.grow(*first, 20);
@@ -288,7 +291,6 @@ TEST_CASE("a run that was left keeps its notes on the server; of one that is gon
 
     // Another server at the same place, whose engine has other runs.
     const std::string where = to_string(server->endpoint());
-    FakeEngine another;
     auto other = grower.start();
     grower.grow(*other, 5);
     another.show(other);

@@ -72,11 +72,18 @@ void DriftColumns::make_room(int64_t length) {
 
 bool DriftColumns::advance(const Recording& recording, int64_t step, int64_t length) {
     const auto& log = recording.drifts();
+    // Later maps lie over earlier ones, so what has come late makes all of them again.
+    if (const uint64_t fills = recording.drift_fills(); fills != m_fills) {
+        if (lacks) *this = {};
+        m_fills = fills;
+    }
     const int64_t before = stride;
     if (layers > 0) make_room(length);
     bool changed = stride != before;
     for (const size_t n = log.size(); maps < n && log[maps]->step <= step; ++maps) {
-        const DriftMap& map = *log[maps];
+        const auto drift = recording.drift(maps);
+        const DriftMap& map = *drift;
+        lacks = lacks || !map.has_values();
         changed = true;
         if (layers == 0) {
             layers = map.layers;

@@ -35,6 +35,7 @@ struct DriftColumns {
     int64_t stride = 0;                    ///< positions that there is room for
     std::vector<float> k, v, k_max, v_max; ///< [layers, stride]
     size_t maps = 0;                       ///< of the recording that are in here
+    bool lacks = false;                    ///< the values of some of them have not come
     [[nodiscard]] size_t index(int64_t layer, int64_t position) const {
         return static_cast<size_t>(layer * stride + position);
     }
@@ -46,6 +47,7 @@ struct DriftColumns {
 
 private:
     void make_room(int64_t length);
+    uint64_t m_fills = 0; ///< of the recording, when it was looked at
 };
 [[nodiscard]] DriftColumns drift_columns(const Recording& recording, int64_t step, int64_t length);
 

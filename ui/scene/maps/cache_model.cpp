@@ -30,7 +30,8 @@ void CacheModel::clear() {
 }
 
 void CacheModel::update(const Recording& recording, int64_t step) {
-    const size_t entries = recording.cache_entries().size(), drifts = recording.drifts().size();
+    const size_t entries = recording.cache_entries().size(),
+                 drifts = recording.drifts().size() + recording.drift_fills();
     if (m_recording != &recording || step < m_step) {
         clear();
         m_recording = &recording;
@@ -140,6 +141,8 @@ std::string drift_text(const DriftColumns& drift, int64_t layer, int64_t positio
     if (!is_absent(drift.k_max[index]))
         text += fmt::format("\nLargest difference K {}, V {}", drift_number(drift.k_max[index]),
                             drift_number(drift.v_max[index]));
+    else if (drift.lacks)
+        text += "\nSome drift maps have not come from the server yet";
     return text;
 }
 

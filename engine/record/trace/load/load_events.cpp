@@ -125,7 +125,10 @@ void load_drift(const RunSource& run, Recording& recording) {
     Statement rows(run.db, run.select("drift", "n"));
     rows.bind(0, run.number);
     while (rows.step()) {
-        check_order(rows, recording.drifts().size());
+        // Of a run whose rows come over a connection the values of a map come later.
+        const auto n = static_cast<size_t>(std::max<int64_t>(0, rows.integer(1)));
+        const bool late = n < recording.drifts().size() && !recording.drift(n)->has_values();
+        if (!late) check_order(rows, recording.drifts().size());
         auto map = std::make_shared<DriftMap>();
         map->step = within(rows.integer(2), 0, last_boundary(recording), "step of a drift map");
         map->refresh_id = within32(rows.integer(3), 0, map->step, "refresh id");
@@ -134,11 +137,18 @@ void load_drift(const RunSource& run, Recording& recording) {
         map->positions = within(rows.integer(5), 0, end - map->first_pos, "positions");
         map->layers = within(rows.integer(6), 0, max_id, "layers");
         const int64_t count = map->positions * map->layers;
+        if (!late && rows.is_null(7)) {
+            recording.add_drift(std::move(map));
+            continue;
+        }
         map->k = values<float>(rows, 7, count, "drift");
         map->v = values<float>(rows, 8, count, "drift");
         map->k_max = values<float>(rows, 9, count, "drift");
         map->v_max = values<float>(rows, 10, count, "drift");
-        recording.add_drift(std::move(map));
+        if (late)
+            recording.fill_drift(n, std::move(map));
+        else
+            recording.add_drift(std::move(map));
     }
 }
 

@@ -243,7 +243,7 @@ void TraceRows::cache(int64_t run, size_t n, const CacheEntry& entry, int64_t st
     s.run();
 }
 
-void TraceRows::drift(int64_t run, size_t n, const DriftMap& drift) {
+void TraceRows::begin_drift(int64_t run, size_t n, const DriftMap& drift) {
     auto& s = m_drift;
     s.bind(0, run);
     s.bind(1, static_cast<int64_t>(n));
@@ -252,11 +252,23 @@ void TraceRows::drift(int64_t run, size_t n, const DriftMap& drift) {
     s.bind(4, drift.first_pos);
     s.bind(5, drift.positions);
     s.bind(6, drift.layers);
-    s.bind_blob(7, bytes(drift.k));
-    s.bind_blob(8, bytes(drift.v));
-    s.bind_blob(9, bytes(drift.k_max));
-    s.bind_blob(10, bytes(drift.v_max));
-    s.run();
+}
+
+void TraceRows::drift(int64_t run, size_t n, const DriftMap& drift) {
+    begin_drift(run, n, drift);
+    const std::vector<float> none(
+        drift.has_values() ? 0 : static_cast<size_t>(drift.positions * drift.layers), absent());
+    int column = 7;
+    for (const auto* values : {&drift.k, &drift.v, &drift.k_max, &drift.v_max})
+        m_drift.bind_blob(column++, bytes(drift.has_values() ? *values : none));
+    m_drift.run();
+}
+
+void TraceRows::drift_shape(int64_t run, size_t n, const DriftMap& drift) {
+    begin_drift(run, n, drift);
+    for (const int column : {7, 8, 9, 10})
+        m_drift.bind_null(column);
+    m_drift.run();
 }
 
 void TraceRows::attention(int64_t run, int64_t position, bool teacher, const AttentionRows* rows) {

@@ -45,13 +45,18 @@ public:
     void command(int64_t run, size_t n, const CommandEvent& event);
     /// \param steps  events of the entry's row that are told
     void cache(int64_t run, size_t n, const CacheEntry& entry, int64_t steps);
+    /// Values that are not here are absent() ones.
     void drift(int64_t run, size_t n, const DriftMap& drift);
+    /// A row without values: they come with another one, for a reader that takes rows one after the other.
+    void drift_shape(int64_t run, size_t n, const DriftMap& drift);
     /// \param rows  null: the run has dropped what it shared with its parent
     void attention(int64_t run, int64_t position, bool teacher, const AttentionRows* rows);
     void delete_attention(int64_t run, int64_t position, bool teacher);
     void token(int64_t vocabulary, int32_t id, std::string_view bytes, bool special);
 
 private:
+    void begin_drift(int64_t run, size_t n, const DriftMap& drift);
+
     sqlite::Statement m_run, m_end, m_label, m_step, m_candidate, m_signal, m_layers, m_refresh, m_pass,
         m_draft, m_command, m_cache, m_drift, m_attention, m_delete_attention, m_token;
 };

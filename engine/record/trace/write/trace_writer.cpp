@@ -286,7 +286,7 @@ void TraceWriter::write_events(Run& run, const Events& up_to, int64_t boundary) 
     }
     if (!m_scope.heavy) return;
     for (; run.drifts < up_to.drifts && r.drifts()[run.drifts]->step <= boundary; ++run.drifts)
-        m_rows.drift(run.number, run.drifts, *r.drifts()[run.drifts]);
+        m_rows.drift(run.number, run.drifts, *r.drift(run.drifts));
     for (; run.attention < up_to.attention; ++run.attention) {
         const auto change = r.attention_changes()[run.attention];
         write_attention(run, change.position, change.teacher);
