@@ -50,11 +50,81 @@ std::shared_ptr<const CodedBlock> without(const std::shared_ptr<const CodedBlock
 
 } // namespace
 
+class CodedPool::HeadEntries final : public kernels::CodedEntries {
+public:
+    HeadEntries(const CodedPool& pool, int64_t kv_head)
+        : m_pool(pool)
+        , m_kv_head(kv_head) {}
+
+    void read(bool values, const int64_t* places, int64_t n, int64_t first, int64_t channels,
+              float* to) const override {
+        const Head& of = m_pool.head(m_kv_head);
+        const size_t which = values ? 1 : 0;
+        const Half& half = of.halves[which];
+        for (int64_t i = 0; i < n;) {
+            const auto run = std::ranges::upper_bound(half.runs, places[i], {}, &Run::first) - 1;
+            const int64_t skipped = places[i] - run->first;
+            int64_t rows = 1;
+            while (rows < run->n - skipped && i + rows < n && places[i + rows] == places[i] + rows)
+                ++rows;
+            float* const out = to + i * channels;
+            if (run->block != nullptr) {
+                const BlockShape shape = m_pool.shape_of(std::ssize(run->block->positions));
+                run->block->codec->decode(*run->block->bytes, shape,
+                                          {run->row + skipped, rows, first, channels}, out);
+                round_numbers({out, static_cast<size_t>(rows * channels)}, shape.stored_as);
+            } else {
+                const auto slots =
+                    std::span(half.slots)
+                        .subspan(static_cast<size_t>(run->row + skipped), static_cast<size_t>(rows));
+                m_pool.m_rows[which].read(slots, first, channels, out);
+            }
+            i += rows;
+        }
+    }
+
+private:
+    const CodedPool& m_pool;
+    int64_t m_kv_head;
+};
+
 CodedPool::CodedPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, at::Device device)
     : m_head_dim(head_dim)
-    , m_heads(static_cast<size_t>(kv_heads)) {
+    , m_heads(static_cast<size_t>(kv_heads))
+    , m_no_columns(at::empty({kv_heads, 0, head_dim}, at::TensorOptions().dtype(dtype).device(device))) {
     for (RowStore& store : m_rows)
         store = RowStore(head_dim, at::TensorOptions().dtype(dtype).device(device));
+    for (int64_t h = 0; h < kv_heads; ++h)
+        m_entries.push_back(std::make_unique<HeadEntries>(*this, h));
+}
+CodedPool::~CodedPool() = default;
+
+void CodedPool::find_runs(const Head& of) {
+    if (of.runs_known) return;
+    for (const Half& half : of.halves) {
+        half.runs.clear();
+        const auto add = [&](std::span<const int64_t> positions, const CodedBlock* block) {
+            for (size_t row = 0; row < positions.size();) {
+                if (positions[row] == nobody) {
+                    ++row;
+                    continue;
+                }
+                const int64_t first = place_of(of.positions, positions[row]);
+                RL_ASSERT(first >= 0);
+                const auto rest = std::span(of.positions).subspan(static_cast<size_t>(first));
+                size_t n = 1;
+                while (n < rest.size() && row + n < positions.size() && positions[row + n] == rest[n])
+                    ++n;
+                half.runs.push_back({first, static_cast<int64_t>(n), block, static_cast<int64_t>(row)});
+                row += n;
+            }
+        };
+        add(half.positions, nullptr);
+        for (const auto& block : half.blocks)
+            add(block->positions, block.get());
+        std::ranges::sort(half.runs, {}, &Run::first);
+    }
+    of.runs_known = true;
 }
 
 BlockShape CodedPool::shape_of(int64_t n) const {
@@ -123,6 +193,7 @@ void CodedPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor&
 
 void CodedPool::insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
     Head& of = head(kv_head);
+    of.runs_known = false;
     std::vector<int64_t> all;
     std::ranges::set_union(of.positions, positions, std::back_inserter(all));
     RL_ASSERT(std::ssize(all) == std::ssize(of.positions) + std::ssize(positions));
@@ -135,6 +206,7 @@ void CodedPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
     if (positions.empty()) return;
     const std::vector<int64_t> gone(positions.begin(), positions.end()); // `positions` may lie in the head's
     Head& of = head(kv_head);
+    of.runs_known = false;
     std::vector<int64_t> left;
     std::ranges::set_difference(of.positions, gone, std::back_inserter(left));
     RL_ASSERT(left.size() + gone.size() == of.positions.size());
@@ -203,6 +275,7 @@ void CodedPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, c
     if (positions.empty()) return;
     RL_ASSERT(rows.dim() == 3 && rows.size(0) == 2 && rows.size(1) == std::ssize(positions));
     Head& of = head(kv_head);
+    of.runs_known = false;
     for (size_t half = 0; half < 2; ++half) {
         if (!(half == 0 ? halves.keys : halves.values)) continue;
         Half& into = of.halves[half];
@@ -235,6 +308,7 @@ void CodedPool::encode(int64_t kv_head, KvHalf half, std::span<const int64_t> po
     if (positions.empty()) return;
     const auto which = static_cast<size_t>(half);
     Head& of = head(kv_head);
+    of.runs_known = false;
     RL_ASSERT(std::ranges::includes(of.halves[which].positions, positions)); // rows still
     const std::vector<int64_t> own(positions.begin(), positions.end());
     const at::Tensor rows = host_floats(half_rows(of, which, own));
@@ -256,6 +330,7 @@ SavedEntries CodedPool::save(int64_t kv_head, std::span<const int64_t> positions
 void CodedPool::restore(int64_t kv_head, std::span<const int64_t> positions, const SavedEntries& saved) {
     if (positions.empty()) return;
     Head& of = head(kv_head);
+    of.runs_known = false;
     std::vector<int64_t> all;
     std::ranges::set_union(of.positions, positions, std::back_inserter(all));
     of.positions = std::move(all);
@@ -293,7 +368,7 @@ std::span<const int64_t> CodedPool::positions(int64_t kv_head) const {
 
 std::vector<int64_t> CodedPool::columns(int64_t kv_head, std::span<const int64_t> positions) const {
     int64_t first = 0;
-    for (int64_t h = 0; h < kv_head; ++h)
+    for (int64_t h = 0; h < kv_head && !m_no_columns.is_cpu(); ++h) // heads stand one after the other
         first += std::ssize(head(h).positions);
     std::vector<int64_t> found;
     for (const int64_t position : positions) {
@@ -304,7 +379,23 @@ std::vector<int64_t> CodedPool::columns(int64_t kv_head, std::span<const int64_t
     return found;
 }
 
+LayerEntries CodedPool::attended_by_host() const {
+    size_t longest = 0;
+    for (const Head& of : m_heads) {
+        find_runs(of);
+        longest = std::max(longest, of.positions.size());
+    }
+    while (m_places.size() < longest)
+        m_places.push_back(std::ssize(m_places));
+    m_lists.clear();
+    for (size_t h = 0; h < m_heads.size(); ++h)
+        m_lists.push_back({m_heads[h].positions.data(), m_places.data(), std::ssize(m_heads[h].positions),
+                           m_entries[h].get()});
+    return {m_no_columns, m_no_columns, m_lists};
+}
+
 LayerEntries CodedPool::attended(DecodeScratch& scratch) const {
+    if (m_no_columns.is_cpu()) return attended_by_host();
     const int64_t heads = std::ssize(m_heads);
     int64_t total = 0;
     for (const Head& of : m_heads)

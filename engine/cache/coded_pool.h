@@ -16,10 +16,12 @@ namespace refreshlab {
 /// Entries of one layer's KV heads of which keys or values may be encoded, each half apart. A row of a half stands in a slot of the
 /// half's pool, or in a block. A block stays as long as its head holds one of its positions.
 ///
+/// Reading  on the CPU attention makes the rows that it reads (kernels::CodedEntries); on a device a layer is decoded into a scratch.
 /// Poison   as in LayerPool: a slot that nobody holds reads as NaN.
 class CodedPool final : public EntryPool {
 public:
     CodedPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, at::Device device);
+    ~CodedPool() override;
 
     void append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) override;
     void erase(int64_t kv_head, std::span<const int64_t> positions) override;
@@ -45,14 +47,23 @@ public:
     [[nodiscard]] std::unique_ptr<EntryPool> clone() const override;
 
 private:
+    class HeadEntries; ///< one head, as attention reads it
+    /// Entries [first, first + n) of a head: rows of a block from `row` on, or without one of `slots`.
+    struct Run {
+        int64_t first = 0, n = 0;
+        const CodedBlock* block = nullptr;
+        int64_t row = 0;
+    };
     /// One half of one head's entries.
     struct Half {
         std::vector<int64_t> positions, slots; ///< of the rows that are not encoded, ascending by position
         CodedBlocks blocks;
+        mutable std::vector<Run> runs = {}; ///< of all entries, ascending; see Head::runs_known
     };
     struct Head {
         std::vector<int64_t> positions; ///< ascending
         std::array<Half, 2> halves;
+        mutable bool runs_known = false; ///< nothing has changed since they were found
     };
 
     [[nodiscard]] Head& head(int64_t kv_head) { return m_heads[static_cast<size_t>(kv_head)]; }
@@ -69,10 +80,18 @@ private:
     [[nodiscard]] at::Tensor half_rows(const Head& of, size_t half, std::span<const int64_t> positions) const;
     [[nodiscard]] BlockShape shape_of(int64_t n) const;
     void shrink(size_t half);
+    /// Finds the runs of both halves, if something has changed.
+    static void find_runs(const Head& of);
+    [[nodiscard]] LayerEntries attended_by_host() const;
 
     int64_t m_head_dim;
     std::array<RowStore, 2> m_rows; ///< of K and V, all heads: what is not encoded
     std::vector<Head> m_heads;
+    std::vector<std::unique_ptr<HeadEntries>> m_entries; ///< [kv_heads]
+    at::Tensor m_no_columns;                             ///< [kv_heads, 0, head_dim]
+    // What attended() gives.
+    mutable std::vector<int64_t> m_places; ///< 0, 1, 2, ...
+    mutable std::vector<kernels::KeyList> m_lists;
 };
 
 } // namespace refreshlab

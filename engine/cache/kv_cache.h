@@ -25,7 +25,7 @@ class DeviceCacheWork;
 ///
 /// Storage  dense: K, V [layers, kv_heads, capacity, head_dim], dtype and device of the model; allocated once, never moved;
 ///          in builds without NDEBUG, positions >= length() hold NaN. pooled: grows and shrinks with what is held. coded: the same,
-///          with blocks that codecs made; attention reads a scratch, into which one layer at a time is decoded.
+///          with blocks that codecs made; attention decodes what it reads, on a device from a scratch of one layer.
 ///          Keys are stored after RoPE of their own position.
 /// Length   positions of the sequence that were fed, held or not. What a layer's head holds of them is held().
 /// Threads  owned by the decode thread; const reads from elsewhere are not safe either.
@@ -150,7 +150,7 @@ public:
     [[nodiscard]] int64_t bytes_used() const;
     [[nodiscard]] int64_t metadata_bytes() const; ///< scales and the like, part of bytes_used()
     [[nodiscard]] int64_t
-    scratch_bytes() const; ///< what a coded cache's layers are decoded into, beside bytes_used()
+    scratch_bytes() const; ///< what layers of a coded cache on a device are decoded into, beside bytes_used()
     [[nodiscard]] int64_t layer_bytes(int64_t layer) const; ///< the same of one layer
     [[nodiscard]] int64_t
     index_bytes() const; ///< positions and places of a pool's entries; 0 of a dense cache

@@ -45,6 +45,20 @@ float from_float16(uint16_t bits) {
 
 } // namespace
 
+void EntryCodec::decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const {
+    RL_ASSERT(std::ssize(rows) == shape.numbers());
+    decode(block, shape, {0, shape.n, 0, shape.head_dim}, rows.data());
+}
+
+void round_numbers(std::span<float> numbers, StoredAs type) {
+    if (type == StoredAs::bfloat16)
+        for (float& number : numbers)
+            number = std::bit_cast<float>(static_cast<uint32_t>(to_bfloat16(number)) << 16);
+    if (type == StoredAs::float16)
+        for (float& number : numbers)
+            number = from_float16(to_float16(number));
+}
+
 void put_number(std::vector<uint8_t>& bytes, float value, StoredAs type) {
     const auto put = [&bytes](auto bits) {
         const size_t at = bytes.size();

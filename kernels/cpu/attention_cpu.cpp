@@ -31,6 +31,7 @@ constexpr int64_t rows_per_task = 8;
 constexpr int64_t long_context_elements =
     int64_t{1} << 18; // keys of a call; below, three waits for all threads cost more than they give
 constexpr int64_t part_channels = 32, part_keys = 256; // of a thread's piece, at least
+constexpr int64_t coded_at_once = 64; // entries whose rows are made at once: 16 KB of a head of 64 channels
 
 struct Problem {
     const AttentionInputs& in;
@@ -46,6 +47,7 @@ struct Keys {
     const int64_t* positions = nullptr;
     const int64_t* columns = nullptr;
     int64_t size = 0;
+    const CodedEntries* coded = nullptr;
 
     /// How many of them are below n.
     [[nodiscard]] int64_t count_below(int64_t n) const {
@@ -58,7 +60,7 @@ Keys keys_of(const Problem& p, int64_t kv) {
     const KeyList& list = p.in.lists[static_cast<size_t>(kv)];
     static constexpr int64_t nothing = 0; // an empty list is no missing one
     if (list.n == 0) return {&nothing, &nothing, 0};
-    return {list.positions, list.columns, list.n};
+    return {list.positions, list.columns, list.n, list.coded};
 }
 
 /// The tail of a row: columns of the cache, as keys after its visible ones.
@@ -73,6 +75,13 @@ Keys tail_of(const Problem& p, int64_t row) {
 struct Scratch {
     std::vector<float> queries, scores;
 };
+
+/// Rows of coded entries, of the thread; some lanes more than are used.
+float* coded_rows(int64_t numbers) {
+    static thread_local std::vector<float> rows;
+    rows.resize(std::max(rows.size(), static_cast<size_t>(numbers) + 16));
+    return rows.data();
+}
 
 /// Some of the values' channels.
 struct Channels {
@@ -126,6 +135,8 @@ public:
 
     /// Keys [begin, end) of the list, within [lowest, most), for all rows at once: a key is loaded once.
     void score_keys(int64_t begin, int64_t end) {
+        for (; m_keys.coded != nullptr && begin < end; begin += coded_at_once)
+            score_coded(begin, std::min(begin + coded_at_once, end));
         if (begin >= end) return;
         Dots dots;
         dots.x = m_scratch.queries.data();
@@ -152,11 +163,11 @@ public:
         const bool shared_keys = m_latest < m_least;
         const int64_t shared_begin = shared_keys ? m_latest : 0, shared_end = shared_keys ? m_least : 0;
         for (int64_t r = 0; r < m_rows && shared_keys; ++r) {
-            if (m_firsts[r] < shared_begin) m_table.weighted_sum(sum_of(r, 1, m_firsts[r], shared_begin, c));
+            if (m_firsts[r] < shared_begin) add_values(r, 1, m_firsts[r], shared_begin, c);
         }
-        if (shared_keys) m_table.weighted_sum(sum_of(0, m_rows, shared_begin, shared_end, c));
+        if (shared_keys) add_values(0, m_rows, shared_begin, shared_end, c);
         for (int64_t r = 0; r < m_rows; ++r) {
-            m_table.weighted_sum(sum_of(r, 1, shared_keys ? shared_end : m_firsts[r], m_counts[r], c));
+            add_values(r, 1, shared_keys ? shared_end : m_firsts[r], m_counts[r], c);
             if (m_own) m_table.weighted_sum(own_sum_of(r, c));
             if (m_tails[r].size > 0) m_table.weighted_sum(tail_sum_of(r, c));
             for (int64_t h = 0; h < m_num_heads; ++h) {
@@ -202,6 +213,24 @@ private:
     }
 
     // --- 3. scores, [rows * heads, stride]; column i is key i of the list; see score_keys() ---
+    /// Keys [begin, end) of coded entries: as any others, from rows that are made here.
+    void score_coded(int64_t begin, int64_t end) {
+        float* const rows = coded_rows((end - begin) * m_p.head_dim);
+        m_keys.coded->read(false, m_keys.columns + begin, end - begin, 0, m_p.head_dim, rows);
+        Dots dots;
+        dots.x = m_scratch.queries.data();
+        dots.x_stride = m_p.head_dim;
+        dots.rows = m_rows * m_num_heads;
+        dots.w = rows;
+        dots.w_type = ElementType::f32;
+        dots.w_stride = m_p.head_dim;
+        dots.outs = end - begin;
+        dots.in = m_p.head_dim;
+        dots.y = m_scratch.scores.data() + begin;
+        dots.y_stride = m_stride;
+        m_table.dots(dots);
+    }
+
     /// The row's own column, as its last key. Scores of all other keys are there already: they also fill the place of this one.
     void score_own_column(int64_t r, int64_t head, int64_t num_heads) {
         Dots dots;
@@ -295,6 +324,28 @@ private:
     }
 
     // --- 5. weighted sums of the values: see sum_values() ---
+    void add_values(int64_t r, int64_t rows, int64_t begin, int64_t end, Channels c) const {
+        if (m_keys.coded == nullptr) {
+            m_table.weighted_sum(sum_of(r, rows, begin, end, c));
+            return;
+        }
+        for (; begin < end; begin += coded_at_once) { // one chain per channel, cut nowhere
+            const int64_t n = std::min(coded_at_once, end - begin);
+            float* const values = coded_rows(n * c.count);
+            m_keys.coded->read(true, m_keys.columns + begin, n, c.begin, c.count, values);
+            WeightedSum sum;
+            sum.p = scores_of(r, 0) + begin;
+            sum.p_stride = m_stride;
+            sum.rows = rows * m_num_heads;
+            sum.v = values;
+            sum.v_stride = c.count;
+            sum.end = n;
+            sum.width = c.count;
+            sum.acc = m_scratch.queries.data() + r * m_num_heads * m_p.head_dim + c.begin;
+            sum.acc_stride = m_p.head_dim;
+            m_table.weighted_sum(sum);
+        }
+    }
     /// Keys [begin, end) of rows [r, r + rows).
     [[nodiscard]] WeightedSum sum_of(int64_t r, int64_t rows, int64_t begin, int64_t end, Channels c) const {
         WeightedSum sum;
@@ -468,8 +519,10 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
         run_in_parts(p, blocks);
         return out;
     }
-    // Few tasks: one per query head, so that all threads have some.
-    const int64_t heads_per_task = blocks * kv_heads < 2 * int64_t{num_threads()} ? 1 : p.group;
+    // Few tasks: one per query head, so that all threads have some. Rows of coded entries are made once for a group.
+    const bool coded =
+        std::ranges::any_of(in.lists, [](const KeyList& list) { return list.coded != nullptr; });
+    const int64_t heads_per_task = blocks * kv_heads < 2 * int64_t{num_threads()} && !coded ? 1 : p.group;
     const int64_t parts = heads / heads_per_task;
     parallel_for(blocks * parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {

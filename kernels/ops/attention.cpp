@@ -9,6 +9,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 namespace refreshlab::kernels {
 namespace {
@@ -55,11 +57,53 @@ void check(const AttentionInputs& in) {
                                     in.out.scalar_type() == in.q.scalar_type()));
 }
 
+bool is_coded(const AttentionInputs& in) {
+    return std::ranges::any_of(in.lists, [](const KeyList& list) { return list.coded != nullptr; });
+}
+
+/// A call whose coded entries stand in a cache of their own.
+struct PlainCall {
+    AttentionInputs in;
+    std::vector<KeyList> lists;
+    std::vector<std::vector<int64_t>> columns;
+    explicit PlainCall(const AttentionInputs& coded)
+        : in(coded) {
+        const int64_t kv_heads = std::ssize(coded.lists), d = coded.q.size(2);
+        int64_t longest = 0;
+        for (const KeyList& list : coded.lists)
+            longest = std::max(longest, list.n);
+        at::Tensor halves[2];
+        for (const bool values : {false, true}) {
+            at::Tensor& half = halves[values ? 1 : 0];
+            half = at::zeros({kv_heads, longest, d}, at::kFloat);
+            for (int64_t head = 0; head < kv_heads; ++head) {
+                const KeyList& list = coded.lists[static_cast<size_t>(head)];
+                RL_ASSERT(list.coded != nullptr);
+                list.coded->read(values, list.columns, list.n, 0, d,
+                                 half.mutable_data_ptr<float>() + head * longest * d);
+            }
+            half = half.to(coded.k_cache.options());
+        }
+        for (const KeyList& list : coded.lists) {
+            auto& own = columns.emplace_back(static_cast<size_t>(list.n));
+            std::iota(own.begin(), own.end(), 0);
+            lists.push_back({list.positions, own.data(), list.n});
+        }
+        in.k_cache = halves[0];
+        in.v_cache = halves[1];
+        in.lists = lists;
+    }
+};
+
 } // namespace
 
 at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     check(in);
     if (in.q.is_cpu() && isa() != Isa::reference) return cpu::attention(in, probabilities);
+    if (is_coded(in)) {
+        const PlainCall plain(in);
+        return attention(plain.in, probabilities);
+    }
     at::Tensor made;
     if (probabilities == nullptr && !in.halves.empty()) probabilities = &made;
     const at::Tensor out = reference::attention(in, probabilities);

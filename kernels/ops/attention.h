@@ -9,12 +9,26 @@
 
 namespace refreshlab::kernels {
 
+/// Entries of one KV head that are stored as codes and not as rows of a cache: rows are made where they are read. Threads  const.
+class CodedEntries {
+public:
+    CodedEntries() = default;
+    CodedEntries(const CodedEntries&) = delete;
+    CodedEntries& operator=(const CodedEntries&) = delete;
+    virtual ~CodedEntries() = default;
+    /// Keys or values of n entries, as numbers that the cache's dtype has. \param places  [n], of KeyList::columns
+    /// \param to  [n, channels], channels [first, first + channels) of each
+    virtual void read(bool values, const int64_t* places, int64_t n, int64_t first, int64_t channels,
+                      float* to) const = 0;
+};
+
 /// The entries of one KV head that a call may read: entry i stands at absolute position positions[i], in column columns[i]
 /// of the cache. Positions ascend; columns need no order. Masks, sums and dropout go by position.
 struct KeyList {
     const int64_t* positions = nullptr;
     const int64_t* columns = nullptr; ///< may be `positions`, where column = position
     int64_t n = 0;
+    const CodedEntries* coded = nullptr; ///< null: columns are those of the cache; else places of these
 };
 
 /// Inputs of one attention call: `rows` query rows of one layer against one cache.

@@ -88,9 +88,12 @@ std::span<const kernels::KeyList> ChosenEntries::lists(const KvCache& cache, int
     RL_ASSERT(static_cast<int64_t>(chosen.size()) == cache.num_kv_heads());
     m_columns.clear();
     m_lists.clear();
+    const auto held = cache.layout() == CacheLayout::coded ? cache.entries(layer).lists
+                                                           : std::span<const kernels::KeyList>();
     for (size_t head = 0; head < chosen.size(); ++head) {
         m_columns.push_back(cache.columns(layer, static_cast<int64_t>(head), chosen[head]));
-        m_lists.push_back({chosen[head].data(), m_columns[head].data(), std::ssize(chosen[head])});
+        m_lists.push_back({chosen[head].data(), m_columns[head].data(), std::ssize(chosen[head]),
+                           held.empty() ? nullptr : held[head].coded});
     }
     return m_lists;
 }

@@ -31,10 +31,15 @@ public:
         block.metadata.push_back(7);
         return block;
     }
-    void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const override {
+    void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                float* to) const override {
         CHECK(std::ssize(block.payload) == shape.numbers());
-        for (size_t i = 0; i < rows.size(); ++i)
-            rows[i] = (static_cast<float>(block.payload[i]) - 128) / 8;
+        for (int64_t i = 0; i < part.rows; ++i)
+            for (int64_t c = 0; c < part.channels; ++c)
+                *to++ = (static_cast<float>(block.payload[static_cast<size_t>(
+                             (part.first_row + i) * shape.head_dim + part.first_channel + c)]) -
+                         128) /
+                        8;
     }
 };
 const auto eighths = std::make_shared<const Eighths>();
@@ -86,7 +91,6 @@ TEST_CASE("encoded halves are stored as their bytes, and attention reads what de
         CHECK(cache->layer_bytes(0) == 10 * heads * 2 * head_dim * element);
         CHECK(cache->layer_bytes(1) == (10 * heads * 2 - 5) * head_dim * element + 5 * head_dim + 1);
         CHECK(cache->metadata_bytes() == 1);
-        CHECK(cache->scratch_bytes() == 0); // nobody has read yet
         for (int64_t layer = 0; layer < layers; ++layer) {
             const LayerEntries entries = cache->entries(layer);
             for (int64_t head = 0; head < heads; ++head) {
@@ -97,12 +101,20 @@ TEST_CASE("encoded halves are stored as their bytes, and attention reads what de
                     CHECK(list.positions[i] == i);
                     CHECK(list.columns[i] == columns[static_cast<size_t>(i)]);
                 }
-                const at::Tensor index = at::tensor(columns, at::kLong), held = cache->read(layer, head, all);
-                CHECK(at::equal(entries.k[head].index_select(0, index), held[0]));
-                CHECK(at::equal(entries.v[head].index_select(0, index), held[1]));
+                const at::Tensor held = cache->read(layer, head, all).to(at::kFloat);
+                REQUIRE(list.coded != nullptr);
+                for (const bool values :
+                     {false, true}) { // whole rows, and every second entry's middle channels
+                    at::Tensor rows = at::empty({10, head_dim}), some = at::empty({5, 2});
+                    const Positions places{1, 3, 5, 7, 9};
+                    list.coded->read(values, columns.data(), 10, 0, head_dim, rows.mutable_data_ptr<float>());
+                    list.coded->read(values, places.data(), 5, 1, 2, some.mutable_data_ptr<float>());
+                    CHECK(at::equal(rows, held[values ? 1 : 0]));
+                    CHECK(at::equal(some, rows.slice(0, 1, 10, 2).slice(1, 1, 3)));
+                }
             }
         }
-        CHECK(cache->scratch_bytes() == 20 * 2 * head_dim * element);
+        CHECK(cache->scratch_bytes() == 0); // attention makes the rows that it reads
         // Twice is a mistake, and so is a codec in a cache of rows.
         CHECK_THROWS_AS(cache->encode(1, 0, KvHalf::keys, first, eighths, 0), InvariantError);
         const auto rows = make_cache(CacheLayout::pooled);

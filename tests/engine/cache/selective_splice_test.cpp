@@ -88,8 +88,14 @@ public:
         std::memcpy(block.payload.data(), rows.data(), rows.size_bytes());
         return block;
     }
-    void decode(const EncodedBlock& block, const BlockShape&, std::span<float> rows) const override {
-        std::memcpy(rows.data(), block.payload.data(), rows.size_bytes());
+    void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                float* to) const override {
+        for (int64_t i = 0; i < part.rows; ++i)
+            std::memcpy(to + i * part.channels,
+                        block.payload.data() +
+                            static_cast<size_t>((part.first_row + i) * shape.head_dim + part.first_channel) *
+                                sizeof(float),
+                        static_cast<size_t>(part.channels) * sizeof(float));
     }
 };
 

@@ -1,4 +1,6 @@
 // Numbers of few bits, and the methods that store them.
+#include "engine/policies/bit_codes.h"
+#include "engine/policies/methods/storage/few_bits.h"
 #include "tests/engine/policies/fake_cache.h"
 #include "tests/support/seed.h"
 
@@ -330,6 +332,49 @@ TEST_CASE("MiKV: balanced channels lose less of a product", "[policies]") {
     }
     CHECK(errors[1] < 0.03); // of products of the size 1
     CHECK(errors[1] < errors[0] / 4);
+}
+
+TEST_CASE("few bits: a part of a block is what its codes say, number by number", "[policies]") {
+    std::mt19937 random(static_cast<uint32_t>(test::seed(41)));
+    const auto between = [&](int64_t low, int64_t high) {
+        return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+    };
+    for (int round = 0; round < 300; ++round) {
+        const int64_t bits = between(2, 8), d = between(1, 6) * (round % 2 == 0 ? 8 : 3), n = between(1, 70),
+                      group = between(1, 40);
+        const bool channels = round % 3 == 0;
+        const FewBits codec(bits, channels ? FewBits::Groups::channels : FewBits::Groups::rows, group);
+        const BlockShape shape{n, d, StoredAs::float32};
+        std::vector<float> rows;
+        for (int64_t i = 0; i < n * d; ++i)
+            rows.push_back(static_cast<float>(random() % 2001) / 1000 - 1);
+        const EncodedBlock block = codec.encode(rows, shape);
+        BlockPart part;
+        part.rows = round % 5 == 0 ? n : between(1, n);
+        part.first_row = between(0, n - part.rows);
+        part.channels = round % 4 == 0 ? d : between(1, d);
+        part.first_channel = between(0, d - part.channels);
+        std::vector<float> read(static_cast<size_t>(part.rows * part.channels + 1), -7.0F);
+        codec.decode(block, shape, part, read.data());
+        CAPTURE(bits, d, n, group, channels, part.first_row, part.rows, part.first_channel, part.channels);
+        CHECK(read.back() == -7.0F);
+        const int64_t groups = (d + group - 1) / group;
+        bool same = true;
+        for (int64_t i = 0; i < part.rows; ++i) {
+            for (int64_t j = 0; j < part.channels; ++j) {
+                const int64_t row = part.first_row + i, c = part.first_channel + j;
+                const int64_t of = channels ? c : row * groups + c / group;
+                const float scale = number_at(block.metadata, 2 * of, StoredAs::float16),
+                            min = number_at(block.metadata, 2 * of + 1, StoredAs::float16);
+                const float wanted =
+                    static_cast<float>(code_at(block.payload, channels ? c * n + row : row * d + c, bits)) *
+                        scale +
+                    min;
+                same = same && read[static_cast<size_t>(i * part.channels + j)] == wanted;
+            }
+        }
+        REQUIRE(same);
+    }
 }
 
 } // namespace codec_test

@@ -155,8 +155,7 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
         const bool dense = row.policy == "full" || row.policy == "quest" || row.policy == "refreshkv" ||
                            row.policy == "fasa" || row.policy == "infinigen";
         CHECK(row.index_bytes == (dense ? 0 : index));
-        if (row.policy != "arkv")
-            CHECK((row.scratch_bytes > 0) == (metadata > 0 || row.policy == "kv_direct"));
+        CHECK((row.scratch_bytes > 0) == (row.policy == "kv_direct"));
         const bool reads_part = row.policy == "quest" || row.policy == "refreshkv" ||
                                 row.policy == "mpcache" || row.policy == "fasa" || row.policy == "infinigen";
         CHECK((row.entries_read < static_cast<double>(n)) ==

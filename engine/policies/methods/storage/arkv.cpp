@@ -140,7 +140,7 @@ CacheMethod cache_method_list::arkv() {
     method.summary = "Above the budget a quarter of the older entries leaves; of those that stay each layer "
                      "keeps a part as it is and stores the others in eight bits.";
     method.cost = "stores and reads `budget` entries at most, a part of them in 1 B a number and 4 B a row; "
-                  "decoded layer by layer at every step; a window of rows, once, and a row a step";
+                  "decoded where attention reads; a window of rows, once, and a row a step";
     method.source = "Lei and Ilager 2026 (ARKV)";
     method.parameters = {
         budget(),

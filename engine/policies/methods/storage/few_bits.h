@@ -21,7 +21,9 @@ public:
         , m_group(group) {}
 
     [[nodiscard]] EncodedBlock encode(std::span<const float> rows, const BlockShape& shape) const override;
-    void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const override;
+    using EntryCodec::decode;
+    void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                float* to) const override;
 
 private:
     int64_t m_bits;

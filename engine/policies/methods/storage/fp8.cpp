@@ -59,11 +59,14 @@ EncodedBlock Fp8Rows::encode(std::span<const float> rows, const BlockShape& shap
     return block;
 }
 
-void Fp8Rows::decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const {
-    for (size_t i = 0; i < rows.size(); ++i) {
-        const float scale =
-            number_at(block.metadata, static_cast<int64_t>(i) / shape.head_dim, StoredAs::float32);
-        rows[i] = from_e4m3(block.payload[i]) * scale;
+void Fp8Rows::decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                     float* to) const {
+    for (int64_t i = 0; i < part.rows; ++i) {
+        const int64_t row = part.first_row + i;
+        const float scale = number_at(block.metadata, row, StoredAs::float32);
+        const uint8_t* const codes = block.payload.data() + row * shape.head_dim + part.first_channel;
+        for (int64_t c = 0; c < part.channels; ++c)
+            *to++ = from_e4m3(codes[c]) * scale;
     }
 }
 

@@ -15,7 +15,9 @@ namespace refreshlab {
 class Fp8Rows final : public EntryCodec {
 public:
     [[nodiscard]] EncodedBlock encode(std::span<const float> rows, const BlockShape& shape) const override;
-    void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const override;
+    using EntryCodec::decode;
+    void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                float* to) const override;
 };
 
 } // namespace refreshlab

@@ -67,8 +67,7 @@ CacheMethod cache_method_list::kivi() {
     method.label = "KIVI";
     method.summary = "Everything stays and is read; older entries are stored in a few bits.";
     method.cost = "stores older keys and values in `bits` bits, and 4 B for every `group_size` of them; "
-                  "decoded layer by "
-                  "layer at every step";
+                  "decoded where attention reads";
     method.source = "Liu et al. 2024 (KIVI)";
     method.parameters = {bits(2), residual(128), group_size()};
     method.make = [](const CacheValues& values,

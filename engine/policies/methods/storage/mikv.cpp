@@ -31,10 +31,12 @@ public:
             balanced[i] *= m_beta[i % m_beta.size()];
         return m_codes.encode(balanced, shape);
     }
-    void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const override {
-        m_codes.decode(block, shape, rows);
-        for (size_t i = 0; i < rows.size(); ++i)
-            rows[i] /= m_beta[i % m_beta.size()];
+    void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                float* to) const override {
+        m_codes.decode(block, shape, part, to);
+        for (int64_t i = 0; i < part.rows; ++i)
+            for (int64_t c = 0; c < part.channels; ++c)
+                *to++ /= m_beta[static_cast<size_t>(part.first_channel + c)];
     }
 
 private:
@@ -154,8 +156,8 @@ CacheMethod cache_method_list::mikv() {
     method.label = "MiKV";
     method.summary = "Everything stays and is read; what H2O would evict is stored in a few bits.";
     method.cost = "stores `budget` entries, and the others in `bits` bits with 4 B for every `group_size` "
-                  "numbers; decoded layer "
-                  "by layer at every step; column sums of the prompt, a row a step";
+                  "numbers; decoded where "
+                  "attention reads; column sums of the prompt, a row a step";
     method.source = "Yang et al. 2024 (MiKV)";
     method.parameters = {budget(), recent(), bits(4), group_size(),
                          flag("balance", "Balance",

@@ -34,24 +34,27 @@ public:
                 put_number(block.payload, rows[static_cast<size_t>(i * shape.head_dim + c)], shape.stored_as);
         return block;
     }
-    void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const override {
-        std::ranges::fill(rows, 0.0F);
-        std::vector<int64_t> kept;
-        for (int64_t c = 0; c < shape.head_dim; ++c)
-            if ((block.metadata[static_cast<size_t>(c / 8)] >> (c % 8) & 1U) != 0) kept.push_back(c);
-        const int64_t stored = shape.n * std::ssize(kept);
-        std::vector<float> numbers(static_cast<size_t>(stored));
-        if (shape.stored_as == StoredAs::float32) { // as they are: this runs at every step
-            RL_ASSERT(block.payload.size() == numbers.size() * sizeof(float));
-            if (stored > 0) std::memcpy(numbers.data(), block.payload.data(), block.payload.size());
-        } else {
-            for (int64_t i = 0; i < stored; ++i)
-                numbers[static_cast<size_t>(i)] = number_at(block.payload, i, shape.stored_as);
+    void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                float* to) const override {
+        std::fill(to, to + part.rows * part.channels, 0.0F);
+        const int64_t stored = std::ssize(m_kept);
+        const auto first = std::ranges::lower_bound(m_kept, part.first_channel) - m_kept.begin(),
+                   last =
+                       std::ranges::lower_bound(m_kept, part.first_channel + part.channels) - m_kept.begin();
+        const bool floats = shape.stored_as == StoredAs::float32; // as they are: this runs at every step
+        const auto* const numbers = reinterpret_cast<const std::byte*>(block.payload.data());
+        for (int64_t i = 0; i < part.rows; ++i, to += part.channels) {
+            const int64_t row = (part.first_row + i) * stored;
+            for (int64_t k = first; k < last; ++k) {
+                float& number = to[m_kept[static_cast<size_t>(k)] - part.first_channel];
+                if (floats) {
+                    std::memcpy(&number, numbers + static_cast<size_t>(row + k) * sizeof(float),
+                                sizeof(float));
+                } else {
+                    number = number_at(block.payload, row + k, shape.stored_as);
+                }
+            }
         }
-        const float* next = numbers.data();
-        for (int64_t i = 0; i < shape.n; ++i)
-            for (const int64_t c : kept)
-                rows[static_cast<size_t>(i * shape.head_dim + c)] = *next++;
     }
 
 private:
@@ -121,7 +124,7 @@ CacheMethod cache_method_list::think() {
     method.label = "ThinK";
     method.summary = "Everything stays and is read; keys of the prompt lose the channels that weigh least.";
     method.cost =
-        "stores the prompt's keys without `dropped` of their channels; decoded layer by layer at every step";
+        "stores the prompt's keys without `dropped` of their channels; decoded where attention reads";
     method.source = "Xu et al. 2024 (ThinK)";
     method.parameters = {
         real("dropped", "Dropped channels", "", "Share of the key channels that go.", 0, 1, 0.4), window(),

@@ -93,15 +93,16 @@ public:
         }
         return block;
     }
-    void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const override {
-        for (int64_t i = 0; i < shape.n; ++i) {
+    void decode(const EncodedBlock& block, const BlockShape&, const BlockPart& part,
+                float* to) const override {
+        for (int64_t row = part.first_row; row < part.first_row + part.rows; ++row) {
             const auto codes =
-                std::span(block.payload).subspan(static_cast<size_t>(i) * row_bytes(), row_bytes());
-            Doubles x = turned_back(codes, number_at(block.metadata, i * norms(), StoredAs::float16));
+                std::span(block.payload).subspan(static_cast<size_t>(row) * row_bytes(), row_bytes());
+            Doubles x = turned_back(codes, number_at(block.metadata, row * norms(), StoredAs::float16));
             if (!m_sketch.empty())
-                add_sketch(codes, number_at(block.metadata, i * norms() + 1, StoredAs::float16), x);
-            for (int64_t c = 0; c < m_dim; ++c)
-                rows[static_cast<size_t>(i * m_dim + c)] = static_cast<float>(x[static_cast<size_t>(c)]);
+                add_sketch(codes, number_at(block.metadata, row * norms() + 1, StoredAs::float16), x);
+            for (int64_t c = 0; c < part.channels; ++c)
+                *to++ = static_cast<float>(x[static_cast<size_t>(part.first_channel + c)]);
         }
     }
 
@@ -241,8 +242,8 @@ CacheMethod cache_method_list::turbo_quant() {
     method.label = "TurboQuant";
     method.summary = "Everything stays and is read; all but the newest entries are turned at random and "
                      "stored in a few bits.";
-    method.cost = "stores `bits` bits a number, and 2 B for a value, 4 B for a key; decoded layer by layer "
-                  "at every step";
+    method.cost = "stores `bits` bits a number, and 2 B for a value, 4 B for a key; decoded where attention "
+                  "reads";
     method.source = "Zandieh et al. 2025 (TurboQuant)";
     method.parameters = {bits(4), residual(1)};
     method.make = [](const CacheValues& values,
