@@ -202,6 +202,36 @@ const Family& find_family(const Fields& fields) {
     fields.fail("model_type", short_dump(json(*model_type)) + " is not supported", "supported: " + known);
 }
 
+/// The context that a model was trained with before its RoPE was scaled.
+int64_t original_context(const Fields& fields, const Fields& rope, const ModelConfig& config) {
+    return fields.optional_size("original_max_position_embeddings", max_context)
+        .value_or(rope.optional_size("original_max_position_embeddings", max_context)
+                      .value_or(config.max_position));
+}
+
+void read_yarn(const Fields& fields, const Fields& rope, ModelConfig& config) {
+    RopeScaling& scaling = config.rope_scaling;
+    scaling.kind = RopeScaling::Kind::yarn;
+    if (config.rope_theta <= 1) rope.fail("rope_type", "is yarn, which needs a rope_theta above 1");
+    scaling.original_max_position = original_context(fields, rope, config);
+    scaling.factor = rope.optional_number("factor", 1.0, 1e6)
+                         .value_or(static_cast<double>(config.max_position) /
+                                   static_cast<double>(scaling.original_max_position));
+    const auto turns = [&](const char* key, double usual) { // 0 counts as absent, as in transformers
+        const double value = rope.optional_number(key, 0, 1e6).value_or(0);
+        return value > 0 ? value : usual;
+    };
+    scaling.beta_fast = turns("beta_fast", 32);
+    scaling.beta_slow = turns("beta_slow", 1);
+    if (scaling.beta_fast < scaling.beta_slow) rope.fail("beta_fast", "must not be below beta_slow");
+    if (rope.find("truncate") != nullptr) scaling.truncate = rope.flag("truncate", true);
+    const auto grown = [&](double scale) { return 1 + 0.1 * scale * std::log(scaling.factor); };
+    const double mscale = rope.optional_number("mscale", 0, 1e3).value_or(0),
+                 mscale_all_dim = rope.optional_number("mscale_all_dim", 0, 1e3).value_or(0);
+    const double usual = mscale > 0 && mscale_all_dim > 0 ? grown(mscale) / grown(mscale_all_dim) : grown(1);
+    scaling.attention_factor = rope.optional_number("attention_factor", 1e-3, 1e3).value_or(usual);
+}
+
 /// The scaling block under its two spellings: `rope_scaling` beside rope_theta, and the newer `rope_parameters` that
 /// holds rope_theta as well. Where a file has both, the older one wins, as in transformers.
 void read_rope(const Fields& fields, ModelConfig& config) {
@@ -247,12 +277,12 @@ void read_rope(const Fields& fields, ModelConfig& config) {
         if (scaling.high_freq_factor <= scaling.low_freq_factor) {
             rope.fail("high_freq_factor", "must be above low_freq_factor");
         }
-        scaling.original_max_position =
-            fields.optional_size("original_max_position_embeddings", max_context)
-                .value_or(rope.optional_size("original_max_position_embeddings", max_context)
-                              .value_or(config.max_position));
+        scaling.original_max_position = original_context(fields, rope, config);
+    } else if (type == "yarn") {
+        read_yarn(fields, rope, config);
     } else {
-        rope.fail(key, short_dump(json(type)) + " is not supported", "supported: default, linear, llama3");
+        rope.fail(key, short_dump(json(type)) + " is not supported",
+                  "supported: default, linear, llama3, yarn");
     }
 }
 
@@ -445,6 +475,8 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
             return "linear";
         case RopeScaling::Kind::llama3:
             return "llama3";
+        case RopeScaling::Kind::yarn:
+            return "yarn";
         case RopeScaling::Kind::factors:
             return "factors";
         }
@@ -461,6 +493,13 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
     if (a.kind == RopeScaling::Kind::llama3) {
         compare("rope low_freq_factor", a.low_freq_factor, b.low_freq_factor);
         compare("rope high_freq_factor", a.high_freq_factor, b.high_freq_factor);
+        compare("rope original_max_position", a.original_max_position, b.original_max_position);
+    }
+    if (a.kind == RopeScaling::Kind::yarn) {
+        compare("rope beta_fast", a.beta_fast, b.beta_fast);
+        compare("rope beta_slow", a.beta_slow, b.beta_slow);
+        compare("rope truncate", a.truncate, b.truncate);
+        compare("rope attention_factor", a.attention_factor, b.attention_factor);
         compare("rope original_max_position", a.original_max_position, b.original_max_position);
     }
     if (a.kind == RopeScaling::Kind::factors && b.kind == a.kind && a.factors != b.factors && !difference)

@@ -10,13 +10,19 @@
 
 namespace refreshlab {
 
-/// How RoPE's frequencies are scaled. Source: Llama 3.1 ("llama3"), Chen et al. 2023 ("linear").
+/// How RoPE's frequencies are scaled. Source: Llama 3.1 ("llama3"), Chen et al. 2023 ("linear"), Peng et al. 2023 ("yarn").
 struct RopeScaling {
-    enum class Kind { none, linear, llama3, factors } kind = Kind::none;
+    enum class Kind { none, linear, llama3, yarn, factors } kind = Kind::none;
     double factor = 1.0;
     double low_freq_factor = 1.0;
     double high_freq_factor = 4.0;
     int64_t original_max_position = 8192;
+    double beta_fast = 32,
+           beta_slow =
+               1; ///< of yarn: turns within the original context, between which frequencies are blended
+    bool truncate = true; ///< of yarn: the blend begins and ends at whole channel pairs
+    double attention_factor =
+        1; ///< of yarn: cosines and sines are this times as large, keys and queries with them
     std::vector<float>
         factors; ///< of `factors` [head_dim / 2]: what each frequency is divided by (GGUF files have them)
 };

@@ -89,6 +89,7 @@ at::Tensor FrozenLlama::run(std::span<const int32_t> ids, const Change& change) 
     GateInputs in;
     in.cos = cos.clone(); // may be made in inference mode
     in.sin = sin.clone();
+    in.rope_size = config.rope_scaling.attention_factor;
     const auto heads = [&](const at::Tensor& rows, const at::Tensor& norm) {
         const at::Tensor split = rows.view({n, -1, config.head_dim});
         return norm.defined() ? rms(split, norm, config.rms_norm_eps, config.head_dim) : split;

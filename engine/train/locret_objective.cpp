@@ -52,9 +52,9 @@ public:
                 all.push_back(some.*part);
             return at::cat(all).narrow(0, 0, m_prompt).clone();
         };
-        return {joined(&GateInputs::input), joined(&GateInputs::residual), joined(&GateInputs::q),
-                joined(&GateInputs::k),     joined(&GateInputs::v),        joined(&GateInputs::cos),
-                joined(&GateInputs::sin)};
+        return {joined(&GateInputs::input), joined(&GateInputs::residual),   joined(&GateInputs::q),
+                joined(&GateInputs::k),     joined(&GateInputs::v),          joined(&GateInputs::cos),
+                joined(&GateInputs::sin),   m_parts[layer].front().rope_size};
     }
     /// [prompt, kv_heads]
     [[nodiscard]] at::Tensor target(size_t layer) const { return m_most[layer].t().clone(); }

@@ -21,6 +21,7 @@ HERE = pathlib.Path(__file__).parent
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 DEFAULT = {"rope_type": "default", "rope_theta": 10000.0}
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 4.0}
 
 
 def shape(layers, heads, kv_heads, head_dim, **more):
@@ -31,7 +32,7 @@ def shape(layers, heads, kv_heads, head_dim, **more):
 PAIRS = {
     "llama": (shape(3, 6, 2, 16, rope_parameters=LLAMA3, tie_word_embeddings=True), (48, 80), (29, 53), {}),
     "qwen2": (shape(2, 4, 2, 12, rope_parameters=DEFAULT), (44, 72), (31, 45), {"num_attention_heads": 6}),
-    "qwen3": (shape(3, 6, 3, 14, rope_parameters=DEFAULT), (51, 83), (40, 56), {"attention_bias": True}),
+    "qwen3": (shape(3, 6, 3, 14, rope_parameters=YARN), (51, 83), (40, 56), {"attention_bias": True}),
     "mistral": (shape(3, 4, 1, 18, rope_parameters=DEFAULT, sliding_window=13), (45, 77), (33, 61), {}),
     # Another number of layers: rebuild mode.
     "llama-rebuild": (shape(3, 4, 2, 16, rope_parameters=DEFAULT), (48, 64), (35, 49), {"num_hidden_layers": 2}),

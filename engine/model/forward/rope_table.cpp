@@ -10,6 +10,30 @@
 
 namespace refreshlab {
 
+namespace {
+
+/// YaRN: how much of pair i's own frequency stays, 0 to 1; the rest is divided by the factor. Pairs that turn more than beta_fast times
+/// within the original context keep theirs, those below beta_slow turns are stretched, between the two a ramp.
+double own_share(const ModelConfig& config, int64_t i) {
+    const RopeScaling& scaling = config.rope_scaling;
+    const auto dim = static_cast<double>(config.head_dim);
+    const auto pair_of = [&](double turns) {
+        const double context = static_cast<double>(scaling.original_max_position);
+        return dim * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(config.rope_theta));
+    };
+    double low = pair_of(scaling.beta_fast), high = pair_of(scaling.beta_slow);
+    if (scaling.truncate) {
+        low = std::floor(low);
+        high = std::ceil(high);
+    }
+    low = std::max(low, 0.0);
+    high = std::min(high, dim - 1);
+    if (low == high) high += 0.001;
+    return 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+}
+
+} // namespace
+
 std::vector<float> rope_frequencies(const ModelConfig& config) {
     const RopeScaling& scaling = config.rope_scaling;
     const int64_t pairs = config.head_dim / 2;
@@ -31,6 +55,9 @@ std::vector<float> rope_frequencies(const ModelConfig& config) {
                                       (scaling.high_freq_factor - scaling.low_freq_factor);
                 frequency = (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
             }
+        } else if (scaling.kind == RopeScaling::Kind::yarn) {
+            const double own = own_share(config, i);
+            frequency = own * frequency + (1 - own) * frequency / scaling.factor;
         } else if (scaling.kind == RopeScaling::Kind::factors) {
             frequency /= static_cast<double>(scaling.factors.at(static_cast<size_t>(i)));
         }
@@ -41,6 +68,7 @@ std::vector<float> rope_frequencies(const ModelConfig& config) {
 
 RopeTable::RopeTable(const ModelConfig& config, at::Device device)
     : m_frequencies(rope_frequencies(config))
+    , m_size(static_cast<float>(config.rope_scaling.attention_factor))
     , m_device(device) {}
 
 std::pair<at::Tensor, at::Tensor> RopeTable::rows(int64_t first_pos, int64_t n) {
@@ -62,8 +90,8 @@ void RopeTable::grow(int64_t positions) {
     for (int64_t p = 0; p < new_size; ++p) {
         for (int64_t i = 0; i < pairs; ++i) {
             const float angle = static_cast<float>(p) * m_frequencies[static_cast<size_t>(i)];
-            cos_out[p * pairs + i] = static_cast<float>(std::cos(static_cast<double>(angle)));
-            sin_out[p * pairs + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
+            cos_out[p * pairs + i] = m_size * static_cast<float>(std::cos(static_cast<double>(angle)));
+            sin_out[p * pairs + i] = m_size * static_cast<float>(std::sin(static_cast<double>(angle)));
         }
     }
     m_cos = cos.to(m_device);

@@ -15,6 +15,7 @@ namespace refreshlab {
     in.k = fp32(view.k);
     in.v = fp32(view.v);
     if (view.q.defined()) in.q = fp32(view.q);
+    in.rope_size = rope.size();
     std::tie(in.cos, in.sin) = rope.rows(view.positions.front(), std::ssize(view.positions));
     return in;
 }

@@ -13,7 +13,7 @@ namespace {
 at::Tensor turned_back(const at::Tensor& heads, const GateInputs& in) {
     at::Tensor back = heads.clone(at::MemoryFormat::Contiguous);
     kernels::rope_(back, in.cos, in.sin.neg());
-    return back;
+    return in.rope_size == 1 ? back : back / (in.rope_size * in.rope_size);
 }
 
 } // namespace

@@ -19,10 +19,11 @@ namespace refreshlab {
 struct GateInputs {
     at::Tensor
         input; ///< [rows, held hidden width]: what q, k and v are projected from, after the layer's norm
-    at::Tensor residual; ///< the same before it
-    at::Tensor q;        ///< [rows, heads, head_dim], after RoPE; undefined unless the kind reads queries
-    at::Tensor k, v;     ///< [rows, kv_heads, head_dim]; k after RoPE
-    at::Tensor cos, sin; ///< [rows, head_dim / 2]: of the rows' rotations
+    at::Tensor residual;  ///< the same before it
+    at::Tensor q;         ///< [rows, heads, head_dim], after RoPE; undefined unless the kind reads queries
+    at::Tensor k, v;      ///< [rows, kv_heads, head_dim]; k after RoPE
+    at::Tensor cos, sin;  ///< [rows, head_dim / 2]: of the rows' rotations, as they were turned
+    double rope_size = 1; ///< how much longer these rotations make a row (RopeScaling::attention_factor)
 };
 
 /// Operations that gates are made of, so that a definition stands once: for runs, where a row's bits depend on no other row, and for

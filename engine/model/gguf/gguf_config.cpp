@@ -77,6 +77,8 @@ void refuse_foreign_keys(const Keys& keys) {
                                                                {"attn_logit_softcapping", 0},
                                                                {"final_logit_softcapping", 0},
                                                                {"rope.scaling.attn_factor", 1},
+                                                               {"rope.scaling.yarn_attn_factor", 1},
+                                                               {"rope.scaling.yarn_log_multiplier", 0},
                                                                {"attention.temperature_length", 0},
                                                                {"no_rope_layer_interval", 0}};
     for (const auto& [name, neutral] : numbers) {
@@ -171,6 +173,23 @@ void read_rope_factors(const GgufTensor& tensor, const Keys& keys, ModelConfig& 
     scaling.factors = std::move(factors);
 }
 
+/// As llama.cpp reads it: attention grows by 0.1 ln(factor), and the blend is truncated.
+void read_yarn(const Keys& keys, double factor, ModelConfig& config) {
+    RopeScaling& scaling = config.rope_scaling;
+    scaling.kind = RopeScaling::Kind::yarn;
+    if (config.rope_theta <= 1) keys.fail("rope.freq_base", "must be above 1 with rope.scaling.type yarn");
+    scaling.factor = factor;
+    scaling.original_max_position =
+        keys.optional_size("rope.scaling.original_context_length", ModelConfig::max_context)
+            .value_or(config.max_position);
+    scaling.attention_factor = 1 + 0.1 * std::log(factor);
+    scaling.beta_fast = keys.number("rope.scaling.yarn_beta_fast", 1e-6, 1e6).value_or(scaling.beta_fast);
+    scaling.beta_slow = keys.number("rope.scaling.yarn_beta_slow", 1e-6, 1e6).value_or(scaling.beta_slow);
+    const auto blend = keys.number("rope.scaling.yarn_ext_factor", -unlimited, unlimited);
+    if (blend && *blend >= 0 && *blend != 1)
+        keys.fail("rope.scaling.yarn_ext_factor", fmt::format("is {}, which is not supported", *blend));
+}
+
 void read_rope(const Keys& keys, ModelConfig& config) {
     config.rope_theta = keys.number("rope.freq_base", 1.0, 1e15).value_or(10000.0);
     const std::string type_key = keys.of("rope.scaling.type");
@@ -178,16 +197,20 @@ void read_rope(const Keys& keys, ModelConfig& config) {
     std::optional<double> factor = keys.number("rope.scaling.factor", 0.0, 1e6);
     if (type == "none" || type.empty()) {
         factor = keys.number("rope.scale_linear", 0.0, 1e6); // of old files, which have no type
-    } else if (type != "linear") {
+    } else if (type != "linear" && type != "yarn") {
         keys.file().fail_key(type_key, "is " + visible_text(type, 60) + ", which is not supported",
-                             "supported: none, linear");
+                             "supported: none, linear, yarn");
     } else if (!factor) {
         keys.fail("rope.scaling.factor", "is missing");
     }
     if (factor && *factor != 0 && *factor != 1) {
         if (*factor < 1) keys.fail("rope.scaling.factor", fmt::format("must be 1 or more, not {}", *factor));
-        config.rope_scaling.kind = RopeScaling::Kind::linear;
-        config.rope_scaling.factor = *factor;
+        if (type == "yarn") {
+            read_yarn(keys, *factor, config);
+        } else {
+            config.rope_scaling.kind = RopeScaling::Kind::linear;
+            config.rope_scaling.factor = *factor;
+        }
     }
     if (const GgufTensor* factors = keys.file().tensor("rope_freqs.weight"))
         read_rope_factors(*factors, keys, config);
@@ -284,6 +307,13 @@ std::string gguf_config_json(const ModelConfig& config, const std::string& dtype
     nlohmann::json scaling = nullptr;
     if (config.rope_scaling.kind == RopeScaling::Kind::linear) {
         scaling = {{"rope_type", "linear"}, {"factor", config.rope_scaling.factor}};
+    } else if (config.rope_scaling.kind == RopeScaling::Kind::yarn) {
+        scaling = {{"rope_type", "yarn"},
+                   {"factor", config.rope_scaling.factor},
+                   {"original_max_position_embeddings", config.rope_scaling.original_max_position},
+                   {"beta_fast", config.rope_scaling.beta_fast},
+                   {"beta_slow", config.rope_scaling.beta_slow},
+                   {"attention_factor", config.rope_scaling.attention_factor}};
     } else if (config.rope_scaling.kind != RopeScaling::Kind::none) {
         refuse("the RoPE factors of this file (rope_freqs.weight)");
     }

@@ -143,9 +143,10 @@ TEST_CASE("config.json: families and settings that the forward pass would get wr
     CHECK_NOTHROW(parsed(family("llama"), R"({"num_experts": 0, "num_local_experts": 1, "clip_qkv": null,
         "logits_scaling": 1.0, "is_encoder_decoder": false, "no_rope_layers": [], "pretraining_tp": 2})"));
 
-    CHECK_THAT(refused(family("qwen2"), R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
+    CHECK_THAT(refused(family("qwen2"), R"({"rope_scaling": {"type": "longrope", "factor": 4.0,
         "original_max_position_embeddings": 32768}})"),
-               ContainsSubstring("yarn") && ContainsSubstring("supported: default, linear, llama3"));
+               ContainsSubstring("longrope") &&
+                   ContainsSubstring("supported: default, linear, llama3, yarn"));
     CHECK_THAT(refused(family("qwen3"), R"({"rope_parameters": {"full_attention": {"rope_type": "default"},
         "sliding_attention": {"rope_type": "default"}}})"),
                ContainsSubstring("one RoPE per layer type"));
@@ -161,6 +162,35 @@ TEST_CASE("config.json: rope_scaling wins over rope_parameters, dtype over torch
     CHECK(config.rope_scaling.kind == RopeScaling::Kind::linear);
     CHECK(config.rope_theta == 20000.0);
     CHECK(config.stored_dtype == "float16");
+}
+
+TEST_CASE("config.json: what yarn leaves out is what transformers assumes", "[model]") {
+    const auto yarn = [](const char* more) { return parsed(family("qwen2"), more).rope_scaling; };
+    const RopeScaling usual = yarn(R"({"max_position_embeddings": 512, "rope_scaling": {"type": "yarn",
+        "factor": 4.0, "original_max_position_embeddings": 128}})");
+    CHECK(usual.kind == RopeScaling::Kind::yarn);
+    CHECK(usual.factor == 4);
+    CHECK(usual.original_max_position == 128);
+    CHECK((usual.beta_fast == 32 && usual.beta_slow == 1 && usual.truncate));
+    CHECK(std::abs(usual.attention_factor - (1 + 0.1 * std::log(4.0))) < 1e-12);
+    const RopeScaling own = yarn(R"({"rope_scaling": {"rope_type": "yarn", "factor": 8.0, "beta_fast": 16,
+        "beta_slow": 2, "truncate": false, "attention_factor": 0.75, "mscale": 1.0, "mscale_all_dim": 0.5}})");
+    CHECK((own.beta_fast == 16 && own.beta_slow == 2 && !own.truncate && own.attention_factor == 0.75));
+    const RopeScaling two = yarn(R"({"rope_scaling": {"rope_type": "yarn", "factor": 8.0, "mscale": 1.0,
+        "mscale_all_dim": 0.5}})");
+    CHECK(std::abs(two.attention_factor - (1 + 0.1 * std::log(8.0)) / (1 + 0.05 * std::log(8.0))) < 1e-12);
+    const RopeScaling ratio = yarn(R"({"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn",
+        "original_max_position_embeddings": 64}})");
+    CHECK(ratio.factor == 8); // of the two contexts
+    CHECK_THAT(
+        refused(family("qwen2"), R"({"rope_theta": 1.0, "rope_scaling": {"type": "yarn", "factor": 2.0}})"),
+        ContainsSubstring("rope_theta above 1"));
+    CHECK_THAT(refused(family("qwen2"), R"({"rope_scaling": {"type": "yarn", "factor": 0.5}})"),
+               ContainsSubstring("rope_scaling.factor"));
+    CHECK_THAT(
+        refused(family("qwen2"),
+                R"({"rope_scaling": {"type": "yarn", "factor": 2.0, "beta_fast": 1, "beta_slow": 3}})"),
+        ContainsSubstring("beta_fast"));
 }
 
 TEST_CASE("geometry: families may differ, what the columns mean may not", "[model]") {
@@ -190,6 +220,12 @@ TEST_CASE("geometry: families may differ, what the columns mean may not", "[mode
     CHECK_FALSE(geometry_difference(a, b).has_value());
     b.rope_scaling.original_max_position = 128;
     CHECK_THAT(geometry_difference(a, b).value_or(""), ContainsSubstring("original_max_position"));
+    b = a;
+    b.rope_scaling.kind = RopeScaling::Kind::yarn;
+    ModelConfig c = b;
+    CHECK_FALSE(geometry_difference(b, c).has_value());
+    c.rope_scaling.attention_factor = 1.2;
+    CHECK_THAT(geometry_difference(b, c).value_or(""), ContainsSubstring("attention_factor"));
     b = a;
     b.rope_scaling.low_freq_factor = 2.0;
     CHECK_THAT(geometry_difference(a, b).value_or(""), ContainsSubstring("low_freq_factor"));

@@ -29,6 +29,10 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_fre
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
 DEFAULT = {"rope_type": "default", "rope_theta": 1000000.0}
+# Of 6 or more channel pairs some turn often enough within 64 positions to stay, and some do not turn once.
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 4.0}
+YARN_OWN = {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 8.0, "original_max_position_embeddings": 128, "beta_fast": 8.0, "beta_slow": 0.5,
+            "truncate": False, "attention_factor": 0.8}
 
 
 def shape(hidden, inner, layers, heads, kv_heads, **more):
@@ -51,6 +55,8 @@ CONFIGS = {
     "qwen2-upper": shape(48, 72, 3, 6, 2, use_sliding_window=True, sliding_window=17, max_window_layers=1),
     "qwen2-types": shape(42, 67, 3, 3, 1, use_sliding_window=True, sliding_window=29,
                          layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+    "qwen2-yarn": shape(48, 72, 2, 6, 2, rope_parameters=YARN),
+    "qwen3-yarn": shape(40, 56, 2, 4, 2, head_dim=24, rope_parameters=YARN_OWN),
     "qwen3-odd": shape(51, 83, 3, 6, 2, head_dim=20, rope_parameters=DEFAULT),
     "qwen3-bias": shape(40, 56, 2, 4, 4, head_dim=16, attention_bias=True, tie_word_embeddings=True),
     "qwen3-window": shape(32, 64, 4, 4, 1, head_dim=32, use_sliding_window=True, sliding_window=9,
@@ -65,7 +71,7 @@ def random_config(family: str, draw: random.Random) -> dict:
     layers = draw.randint(1, 5)
     config = shape(draw.randint(9, 120), draw.randint(9, 200), layers, kv_heads * draw.choice([1, 2, 3, 4]), kv_heads,
                    head_dim=2 * draw.randint(4, 33), tie_word_embeddings=draw.random() < 0.5,
-                   rms_norm_eps=draw.choice([1e-5, 1e-6]), rope_parameters=dict(draw.choice([LLAMA3, LINEAR, DEFAULT])))
+                   rms_norm_eps=draw.choice([1e-5, 1e-6]), rope_parameters=dict(draw.choice([LLAMA3, LINEAR, DEFAULT, YARN, YARN_OWN])))
     if family in ("llama", "qwen3"):
         config["attention_bias"] = draw.random() < 0.5
     if family == "llama":

@@ -252,7 +252,12 @@ TEST_CASE("metadata become a configuration as a config.json does", "[gguf]") {
         .real("llama.rope.scaling.factor", 4.0F)
         .remove("llama.rope.scale_linear");
     CHECK(config_of(writer).rope_scaling.factor == 4.0);
+    writer.text("llama.rope.scaling.type", "yarn").number("llama.rope.scaling.original_context_length", 16);
+    const RopeScaling yarn = config_of(writer).rope_scaling;
+    CHECK((yarn.kind == RopeScaling::Kind::yarn && yarn.factor == 4 && yarn.original_max_position == 16));
+    CHECK(std::abs(yarn.attention_factor - (1 + 0.1 * std::log(4.0))) < 1e-12);
     writer.text("llama.rope.scaling.type", "none").remove("llama.rope.scaling.factor");
+    writer.remove("llama.rope.scaling.original_context_length");
     writer.floats("rope_freqs.weight", {2}, 3.0F);
     const ModelConfig factors = config_of(writer);
     REQUIRE(factors.rope_scaling.kind == RopeScaling::Kind::factors);
@@ -328,8 +333,15 @@ TEST_CASE("what a GGUF file says that cannot be computed is refused by key or te
                ContainsSubstring("key llama.attention.scale"));
     CHECK_THAT(refused([](auto& w) { w.flag("llama.attention.causal", false); }),
                ContainsSubstring("llama.attention.causal is false"));
+    CHECK_THAT(refused([](auto& w) { w.text("llama.rope.scaling.type", "longrope"); }),
+               ContainsSubstring("llama.rope.scaling.type is longrope"));
     CHECK_THAT(refused([](auto& w) { w.text("llama.rope.scaling.type", "yarn"); }),
-               ContainsSubstring("llama.rope.scaling.type is yarn"));
+               ContainsSubstring("llama.rope.scaling.factor is missing"));
+    CHECK_THAT(refused([](auto& w) {
+                   w.text("llama.rope.scaling.type", "yarn").real("llama.rope.scaling.factor", 4.0F);
+                   w.real("llama.rope.scaling.yarn_ext_factor", 0.5F);
+               }),
+               ContainsSubstring("yarn_ext_factor is 0.5"));
     CHECK_THAT(refused([](auto& w) { w.text("llama.rope.scaling.type", "linear"); }),
                ContainsSubstring("llama.rope.scaling.factor is missing"));
     CHECK_THAT(refused([](auto& w) { w.real("llama.rope.freq_base", 0.0F); }),

@@ -98,6 +98,7 @@ MODELS = {
     "mistral": shape("mistral", 256, 768, 2, 8, 2, rope_theta=1000000.0, sliding_window=None),
     "mistral window": shape("mistral", 64, 96, 2, 4, 2, sliding_window=29),
     "qwen2": shape("qwen2", 256, 512, 3, 4, 1, tie_word_embeddings=True, rope_theta=1000000.0, rms_norm_eps=1e-6),
+    "qwen2 yarn": shape("qwen2", 96, 128, 2, 4, 2, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}),
     "qwen3": shape("qwen3", 256, 256, 3, 4, 2, head_dim=96, rope_theta=1000000.0, rms_norm_eps=1e-6),
 }
 LINEAR = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
@@ -124,6 +125,10 @@ def metadata(writer, arch, config, tensors):
     if scaling.get("rope_type") == "linear":
         writer.add_string(f"{arch}.rope.scaling.type", "linear")
         writer.add_float32(f"{arch}.rope.scaling.factor", scaling["factor"])
+    if scaling.get("rope_type") == "yarn":
+        writer.add_string(f"{arch}.rope.scaling.type", "yarn")
+        writer.add_float32(f"{arch}.rope.scaling.factor", scaling["factor"])
+        writer.add_uint32(f"{arch}.rope.scaling.original_context_length", scaling["original_max_position_embeddings"])
     if scaling.get("rope_type") == "llama3":  # the converter's formula, in fp32
         half = config["head_dim"] // 2
         factors = []
