@@ -32,9 +32,10 @@ struct Family {
     bool mlp_bias_key = false; ///< the key mlp_bias decides; otherwise there is none
     bool qk_norm = false;
     Window window = Window::none;
+    bool multipliers = false; ///< embedding_multiplier and its like are computed; elsewhere they are refused
 };
 
-constexpr std::array<Family, 4> families = {{
+constexpr std::array<Family, 5> families = {{
     {.model_type = "llama",
      .kv_heads = {},
      .head_dim = {},
@@ -52,6 +53,12 @@ constexpr std::array<Family, 4> families = {{
      .attention_bias = Family::AttentionBias::by_key,
      .qk_norm = true,
      .window = Family::Window::upper_layers},
+    {.model_type = "granite",
+     .kv_heads = {},
+     .head_dim = {},
+     .attention_bias = Family::AttentionBias::by_key,
+     .mlp_bias_key = true,
+     .multipliers = true},
 }};
 constexpr double default_rms_norm_eps = 1e-6;
 constexpr double default_rope_theta = 10000.0;
@@ -63,18 +70,29 @@ constexpr int64_t default_max_window_layers = 28;
 struct ForeignSetting {
     const char* key;
     double neutral = 0.0;
+    bool multiplier = false; ///< of a family that has Family::multipliers
 };
 constexpr std::array<ForeignSetting, 20> foreign_settings = {{
-    {"num_experts", 1.0},         {"num_local_experts", 1.0},
-    {"n_routed_experts", 1.0},    {"attn_logit_softcapping"},
-    {"final_logit_softcapping"},  {"query_pre_attn_scalar"},
-    {"attention_multiplier"},     {"embedding_multiplier", 1.0},
-    {"residual_multiplier", 1.0}, {"logits_scaling", 1.0},
-    {"logit_scale", 1.0},         {"clip_qkv"},
-    {"no_rope_layers"},           {"attention_chunk_size"},
-    {"attn_temperature_tuning"},  {"use_bidirectional_attention"},
-    {"is_encoder_decoder"},       {"add_cross_attention"},
-    {"use_parallel_residual"},    {"alibi"},
+    {"num_experts", 1.0},
+    {"num_local_experts", 1.0},
+    {"n_routed_experts", 1.0},
+    {"attn_logit_softcapping"},
+    {"final_logit_softcapping"},
+    {"query_pre_attn_scalar"},
+    {"attention_multiplier", 0, true},
+    {"embedding_multiplier", 1.0, true},
+    {"residual_multiplier", 1.0, true},
+    {"logits_scaling", 1.0, true},
+    {"logit_scale", 1.0},
+    {"clip_qkv"},
+    {"no_rope_layers"},
+    {"attention_chunk_size"},
+    {"attn_temperature_tuning"},
+    {"use_bidirectional_attention"},
+    {"is_encoder_decoder"},
+    {"add_cross_attention"},
+    {"use_parallel_residual"},
+    {"alibi"},
 }};
 
 constexpr int64_t max_layers = ModelConfig::max_layers, max_heads = ModelConfig::max_heads,
@@ -367,8 +385,19 @@ void read_windows(const Fields& fields, const Family& family, ModelConfig& confi
         config.layer_windows = std::move(windows);
 }
 
-void refuse_foreign_settings(const Fields& fields) {
+void read_multipliers(const Fields& fields, ModelConfig& config) {
+    const auto number = [&](const char* key) { return fields.optional_number(key, 1e-6, 1e6).value_or(1); };
+    Multipliers& m = config.multipliers;
+    m.embedding = number("embedding_multiplier");
+    m.branch = number("residual_multiplier") / m.embedding;
+    m.query = number("attention_multiplier") * std::sqrt(static_cast<double>(config.head_dim));
+    m.logits = 1 / number("logits_scaling");
+    config.rms_norm_eps /= m.embedding * m.embedding;
+}
+
+void refuse_foreign_settings(const Fields& fields, const Family& family) {
     for (const ForeignSetting& setting : foreign_settings) {
+        if (setting.multiplier && family.multipliers) continue;
         const json* value = fields.find(setting.key);
         if (value == nullptr) continue;
         const bool neutral = *value == false || *value == 0 || *value == setting.neutral ||
@@ -400,12 +429,13 @@ ModelConfig ModelConfig::parse(const json& object, const std::string& file) {
     config.max_position = fields.size("max_position_embeddings", max_context);
     read_attention_shape(fields, family, config);
     read_windows(fields, family, config);
-    refuse_foreign_settings(fields);
+    refuse_foreign_settings(fields, family);
     const std::string activation = fields.text("hidden_act").value_or("silu");
     if (activation != "silu" && activation != "swish") {
         fields.fail("hidden_act", short_dump(json(activation)) + " is not supported", "supported: silu");
     }
     config.rms_norm_eps = fields.optional_number("rms_norm_eps", 1e-30, 1.0).value_or(default_rms_norm_eps);
+    if (family.multipliers) read_multipliers(fields, config);
     read_rope(fields, config);
     config.tied_head = fields.flag("tie_word_embeddings", false);
     const bool by_key = family.attention_bias == Family::AttentionBias::by_key;

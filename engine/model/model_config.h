@@ -27,9 +27,20 @@ struct RopeScaling {
         factors; ///< of `factors` [head_dim / 2]: what each frequency is divided by (GGUF files have them)
 };
 
+/// Numbers that a model of the family granite multiplies by. They go into the weights when these are read
+/// (LlamaWeights::gather), so no pass knows them: the residual is held as if `embedding` were 1, and rms_norm_eps is that of this residual.
+struct Multipliers {
+    double embedding =
+        1; ///< of the embedding's rows: what is held is so many times smaller than the model's residual
+    double branch = 1; ///< of o and down: residual_multiplier / embedding_multiplier
+    double query = 1;  ///< of q: attention_multiplier * sqrt(head_dim)
+    double logits = 1; ///< of the last norm: 1 / logits_scaling
+    [[nodiscard]] bool any() const { return embedding != 1 || branch != 1 || query != 1 || logits != 1; }
+};
+
 /// What a checkpoint's config.json says, checked: every size positive, heads a multiple of kv_heads, head_dim explicit
 /// or hidden / heads. (A GGUF file's metadata give the same: engine/model/gguf/gguf_config.h.) The families
-/// (model_type) are llama, mistral, qwen2 and qwen3: one block with the differences below. An absent key gets what
+/// (model_type) are llama, mistral, qwen2, qwen3 and granite: one block with the differences below. An absent key gets what
 /// `transformers` 5 assumes for the family. Any other family is refused, with the list of what is supported, and so is
 /// every setting that the forward pass would silently get wrong.
 struct ModelConfig {
@@ -38,6 +49,7 @@ struct ModelConfig {
     int64_t num_layers = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0;
     int64_t max_position = 0; ///< max_position_embeddings
     double rms_norm_eps = 1e-6, rope_theta = 10000.0;
+    Multipliers multipliers;
     /// All families turn channel pairs (i, i + head_dim/2) over the whole head: rotary dimension = head_dim.
     RopeScaling rope_scaling;
     bool tied_head = false;

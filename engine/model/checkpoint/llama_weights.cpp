@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace refreshlab {
@@ -136,6 +137,14 @@ private:
 
 } // namespace
 
+double LlamaWeights::multiplier(const ModelConfig& config, const std::string& name) {
+    const auto is = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+    const Multipliers& m = config.multipliers;
+    if (is(".o_proj.") || is(".down_proj.")) return m.branch;
+    if (is(".q_proj.")) return m.query;
+    return name == "model.norm.weight" ? m.logits : 1;
+}
+
 LlamaWeights LlamaWeights::gather(const ModelConfig& config, const Source& source, at::Device device,
                                   at::ScalarType dtype) {
     const auto options = at::TensorOptions().device(device).dtype(dtype);
@@ -144,6 +153,7 @@ LlamaWeights LlamaWeights::gather(const ModelConfig& config, const Source& sourc
     walk(config, weights, [&](const WeightPlace& place, at::Tensor& slot) {
         at::Tensor tensor = source(place.name, place.stored);
         if (kernels::is_blocks(tensor)) { // stay as they are, in the device's order
+            RL_ASSERT(!config.multipliers.any());
             const kernels::BlockShape shape = kernels::block_shape(tensor);
             RL_ASSERT((place.held == std::vector<int64_t>{shape.out, shape.in}));
             tensor = kernels::blocks_on(tensor, device);
@@ -157,6 +167,7 @@ LlamaWeights LlamaWeights::gather(const ModelConfig& config, const Source& sourc
         for (size_t d = 0; d < place.stored.size(); ++d)
             inside = inside.narrow(static_cast<int64_t>(d), 0, place.stored[d]);
         kernels::convert_into(inside, tensor.detach());
+        if (const double by = multiplier(config, place.name); by != 1) inside.mul_(by);
         tensor = held;
         weights.bytes += static_cast<int64_t>(tensor.nbytes());
         slot = std::move(tensor);

@@ -59,6 +59,8 @@ struct LlamaWeights {
     /// Asks `source` for every tensor of the configuration, in the order of use.
     [[nodiscard]] static LlamaWeights gather(const ModelConfig& config, const Source& source,
                                              at::Device device, at::ScalarType dtype);
+    /// What a stored tensor's numbers are multiplied by as they are held (ModelConfig::multipliers). \param name  of a WeightPlace
+    [[nodiscard]] static double multiplier(const ModelConfig& config, const std::string& name);
     /// Calls see(place, tensor) for every tensor of the configuration, in the order of use; a tied head is none of its own.
     void visit(const ModelConfig& config,
                const std::function<void(const WeightPlace& place, const at::Tensor& tensor)>& see) const;

@@ -73,6 +73,9 @@ void write_weights(const LlamaModel& model, const fs::path& path, const LoadProg
         if (progress && !progress(done / total, place.name))
             throw Error(doing, path.string(), "cancelled", {}, ErrorKind::failure);
         at::Tensor inside = tensor;
+        // config.json says the multipliers, so that they come back when the folder is read.
+        if (const double by = LlamaWeights::multiplier(model.config(), place.name); by != 1)
+            inside = inside.to(at::kFloat).div(by).to(tensor.scalar_type());
         for (size_t d = 0; d < place.stored.size(); ++d)
             inside = inside.narrow(static_cast<int64_t>(d), 0, place.stored[d]);
         inside = inside.to(at::kCPU).contiguous();

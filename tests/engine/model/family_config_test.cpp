@@ -129,7 +129,8 @@ TEST_CASE("config.json: families and settings that the forward pass would get wr
           "[model]") {
     for (const char* type : {"mixtral", "qwen2_moe", "gemma2", "phi3", "Llama"}) {
         CHECK_THAT(refused(family("llama"), "{\"model_type\": \"" + std::string(type) + "\"}"),
-                   ContainsSubstring(type) && ContainsSubstring("supported: llama, mistral, qwen2, qwen3"));
+                   ContainsSubstring(type) &&
+                       ContainsSubstring("supported: llama, mistral, qwen2, qwen3, granite"));
     }
     const auto foreign = GENERATE(values<std::string>(
         {R"({"num_experts": 8})", R"({"num_local_experts": 2})", R"({"final_logit_softcapping": 30.0})",
@@ -162,6 +163,26 @@ TEST_CASE("config.json: rope_scaling wins over rope_parameters, dtype over torch
     CHECK(config.rope_scaling.kind == RopeScaling::Kind::linear);
     CHECK(config.rope_theta == 20000.0);
     CHECK(config.stored_dtype == "float16");
+}
+
+TEST_CASE("config.json: granite's multipliers go into weights and eps, and other families refuse them",
+          "[model]") {
+    const ModelConfig plain = parsed(family("granite"), R"({"attention_multiplier": 0.5})");
+    CHECK(plain.multipliers.query == 0.5 * std::sqrt(8.0));
+    CHECK(
+        (plain.multipliers.embedding == 1 && plain.multipliers.branch == 1 && plain.multipliers.logits == 1));
+    const ModelConfig all =
+        parsed(family("granite"), R"({"embedding_multiplier": 12.0, "residual_multiplier": 0.24,
+        "attention_multiplier": 0.0625, "logits_scaling": 8.0, "rms_norm_eps": 1e-5, "mlp_bias": true})");
+    CHECK(all.multipliers.embedding == 12);
+    CHECK(std::abs(all.multipliers.branch - 0.02) < 1e-15);
+    CHECK(all.multipliers.logits == 0.125);
+    CHECK(std::abs(all.rms_norm_eps - 1e-5 / 144) < 1e-18);
+    CHECK((all.mlp_bias && !all.qkv_bias));
+    CHECK_THAT(refused(family("granite"), R"({"embedding_multiplier": 0.0})"),
+               ContainsSubstring("embedding_multiplier"));
+    CHECK_THAT(refused(family("llama"), R"({"embedding_multiplier": 12.0})"),
+               ContainsSubstring("embedding_multiplier") && ContainsSubstring("not supported"));
 }
 
 TEST_CASE("config.json: what yarn leaves out is what transformers assumes", "[model]") {

@@ -24,7 +24,7 @@ import random
 import shutil
 import sys
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3"]
+FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "granite"]
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
@@ -61,6 +61,13 @@ CONFIGS = {
     "qwen3-bias": shape(40, 56, 2, 4, 4, head_dim=16, attention_bias=True, tie_word_embeddings=True),
     "qwen3-window": shape(32, 64, 4, 4, 1, head_dim=32, use_sliding_window=True, sliding_window=9,
                           max_window_layers=2),
+    # as published: 12, 0.22, 1/64 and 8, but for the smaller heads; then powers of two, which bf16 holds exactly; then all that the table has
+    "granite-tied": shape(48, 72, 3, 6, 2, head_dim=16, tie_word_embeddings=True, embedding_multiplier=12.0, residual_multiplier=0.22,
+                          attention_multiplier=0.125, logits_scaling=2.0),
+    "granite-two": shape(39, 61, 2, 4, 4, head_dim=16, embedding_multiplier=4.0, residual_multiplier=0.5, attention_multiplier=0.125,
+                         logits_scaling=0.5, rms_norm_eps=1e-5),
+    "granite-biases": shape(64, 80, 2, 4, 1, attention_bias=True, mlp_bias=True, embedding_multiplier=3.0, residual_multiplier=0.7,
+                            attention_multiplier=0.3, logits_scaling=1.5, rope_parameters=LLAMA3),
 }
 # The wide student of the literature as it is (one layer of it): 1689 x 4505 at 24 heads of 128.
 FULL_CONFIGS = {"llama-1689": shape(1689, 4505, 1, 24, 8, head_dim=128, tie_word_embeddings=True, rope_parameters=LLAMA3)}
@@ -72,9 +79,12 @@ def random_config(family: str, draw: random.Random) -> dict:
     config = shape(draw.randint(9, 120), draw.randint(9, 200), layers, kv_heads * draw.choice([1, 2, 3, 4]), kv_heads,
                    head_dim=2 * draw.randint(4, 33), tie_word_embeddings=draw.random() < 0.5,
                    rms_norm_eps=draw.choice([1e-5, 1e-6]), rope_parameters=dict(draw.choice([LLAMA3, LINEAR, DEFAULT, YARN, YARN_OWN])))
-    if family in ("llama", "qwen3"):
+    if family == "granite":
+        config.update(embedding_multiplier=draw.choice([1.0, 6.0, 12.0]), residual_multiplier=draw.choice([0.22, 1.0]),
+                      attention_multiplier=draw.choice([0.1, 0.25]), logits_scaling=draw.choice([1.0, 1.5]))
+    if family in ("llama", "qwen3", "granite"):
         config["attention_bias"] = draw.random() < 0.5
-    if family == "llama":
+    if family in ("llama", "granite"):
         config["mlp_bias"] = draw.random() < 0.5
     if family == "mistral":
         config["sliding_window"] = draw.choice([None, draw.randint(1, 300)])
