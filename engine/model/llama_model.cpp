@@ -39,7 +39,7 @@ struct LlamaModel::Impl {
     bool keeps_blocks = false;
     LlamaWeights weights;
     /// Grows with the positions asked for, by whichever session of the model comes first.
-    RopeTable rope;
+    RopeTable rope, still; ///< still: of layers that turn nothing
     std::mutex rope_mutex;
     std::unique_ptr<Forward> forward;
     std::shared_ptr<kernels::DeviceCacheWork> cache_work; ///< of dense caches
@@ -132,6 +132,10 @@ std::pair<at::Tensor, at::Tensor> LlamaModel::rope_rows(int64_t first_pos, int64
     const std::lock_guard lock(m_impl->rope_mutex);
     return m_impl->rope.rows(first_pos, n);
 }
+std::pair<at::Tensor, at::Tensor> LlamaModel::still_rows(int64_t n) const {
+    const std::lock_guard lock(m_impl->rope_mutex);
+    return m_impl->still.rows(0, n);
+}
 
 std::unique_ptr<LlamaModel> LlamaModel::from_weights(
     const ModelConfig& config,
@@ -152,6 +156,7 @@ std::unique_ptr<LlamaModel> LlamaModel::of_weights(const ModelConfig& config, Ll
     impl->keeps_blocks = keeps_blocks;
     impl->weights = std::move(weights);
     impl->rope = RopeTable(config, device);
+    impl->still = RopeTable::still(config, device);
     return std::unique_ptr<LlamaModel>(new LlamaModel(std::move(impl)));
 }
 

@@ -91,6 +91,8 @@ public:
     /// cos and sin of positions [first_pos, first_pos + n), [n, head_dim / 2] fp32 on the device.
     /// Threads  any; the table grows under a mutex.
     [[nodiscard]] std::pair<at::Tensor, at::Tensor> rope_rows(int64_t first_pos, int64_t n) const;
+    /// The same of n positions in layers that turn nothing (ModelConfig::turns): ones and zeros.
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> still_rows(int64_t n) const;
 
 private:
     struct Impl;

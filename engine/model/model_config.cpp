@@ -33,9 +33,13 @@ struct Family {
     bool qk_norm = false;
     Window window = Window::none;
     bool multipliers = false; ///< embedding_multiplier and its like are computed; elsewhere they are refused
+    bool no_rope_layers =
+        false; ///< some layers turn nothing: no_rope_layers, or every no_rope_layer_interval-th
+    double rope_theta = 10000.0; ///< where it is absent
+    bool tied_head = false;      ///< where tie_word_embeddings is absent
 };
 
-constexpr std::array<Family, 5> families = {{
+constexpr std::array<Family, 6> families = {{
     {.model_type = "llama",
      .kv_heads = {},
      .head_dim = {},
@@ -59,9 +63,16 @@ constexpr std::array<Family, 5> families = {{
      .attention_bias = Family::AttentionBias::by_key,
      .mlp_bias_key = true,
      .multipliers = true},
+    {.model_type = "smollm3",
+     .kv_heads = 4,
+     .head_dim = {},
+     .attention_bias = Family::AttentionBias::by_key,
+     .mlp_bias_key = true,
+     .no_rope_layers = true,
+     .rope_theta = 2000000.0,
+     .tied_head = true},
 }};
 constexpr double default_rms_norm_eps = 1e-6;
-constexpr double default_rope_theta = 10000.0;
 constexpr int64_t default_sliding_window = 4096; // mistral and qwen
 constexpr int64_t default_max_window_layers = 28;
 
@@ -252,9 +263,9 @@ void read_yarn(const Fields& fields, const Fields& rope, ModelConfig& config) {
 
 /// The scaling block under its two spellings: `rope_scaling` beside rope_theta, and the newer `rope_parameters` that
 /// holds rope_theta as well. Where a file has both, the older one wins, as in transformers.
-void read_rope(const Fields& fields, ModelConfig& config) {
+void read_rope(const Fields& fields, const Family& family, ModelConfig& config) {
     constexpr double max_theta = 1e15;
-    config.rope_theta = fields.optional_number("rope_theta", 1.0, max_theta).value_or(default_rope_theta);
+    config.rope_theta = fields.optional_number("rope_theta", 1.0, max_theta).value_or(family.rope_theta);
     const json* block = nullptr;
     std::string name;
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -385,6 +396,25 @@ void read_windows(const Fields& fields, const Family& family, ModelConfig& confi
         config.layer_windows = std::move(windows);
 }
 
+/// Which layers turn queries and keys. \pre  of a family that has layers that do not
+void read_turns(const Fields& fields, ModelConfig& config) {
+    if (fields.flag("use_sliding_window", false))
+        fields.fail("use_sliding_window", "is true, which is not supported in this family");
+    config.layer_turns.assign(static_cast<size_t>(config.num_layers), true);
+    if (const json* listed = fields.find("no_rope_layers")) {
+        if (!listed->is_array() || listed->size() < config.layer_turns.size())
+            fields.fail("no_rope_layers",
+                        fmt::format("must be a list of num_hidden_layers ({}) numbers", config.num_layers));
+        for (size_t i = 0; i < config.layer_turns.size(); ++i)
+            config.layer_turns[i] = fields.integer("no_rope_layers", (*listed)[i], 0, 1) == 1;
+    } else {
+        const int64_t each = fields.optional_size("no_rope_layer_interval", max_layers).value_or(4);
+        for (int64_t i = each - 1; i < config.num_layers; i += each)
+            config.layer_turns[static_cast<size_t>(i)] = false;
+    }
+    if (std::ranges::all_of(config.layer_turns, [](bool turns) { return turns; })) config.layer_turns.clear();
+}
+
 void read_multipliers(const Fields& fields, ModelConfig& config) {
     const auto number = [&](const char* key) { return fields.optional_number(key, 1e-6, 1e6).value_or(1); };
     Multipliers& m = config.multipliers;
@@ -398,6 +428,7 @@ void read_multipliers(const Fields& fields, ModelConfig& config) {
 void refuse_foreign_settings(const Fields& fields, const Family& family) {
     for (const ForeignSetting& setting : foreign_settings) {
         if (setting.multiplier && family.multipliers) continue;
+        if (family.no_rope_layers && std::string_view(setting.key) == "no_rope_layers") continue;
         const json* value = fields.find(setting.key);
         if (value == nullptr) continue;
         const bool neutral = *value == false || *value == 0 || *value == setting.neutral ||
@@ -436,8 +467,9 @@ ModelConfig ModelConfig::parse(const json& object, const std::string& file) {
     }
     config.rms_norm_eps = fields.optional_number("rms_norm_eps", 1e-30, 1.0).value_or(default_rms_norm_eps);
     if (family.multipliers) read_multipliers(fields, config);
-    read_rope(fields, config);
-    config.tied_head = fields.flag("tie_word_embeddings", false);
+    read_rope(fields, family, config);
+    if (family.no_rope_layers) read_turns(fields, config);
+    config.tied_head = fields.flag("tie_word_embeddings", family.tied_head);
     const bool by_key = family.attention_bias == Family::AttentionBias::by_key;
     config.output_bias = by_key && fields.flag("attention_bias", false);
     config.qkv_bias = config.output_bias || family.attention_bias == Family::AttentionBias::qkv;
@@ -537,6 +569,10 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
     const auto yes_no = [](bool value) { return std::string_view(value ? "yes" : "no"); };
     compare("q/k norm", yes_no(teacher.qk_norm), yes_no(student.qk_norm));
     compare("max_position", teacher.max_position, student.max_position);
+    for (int64_t i = 0; !difference && i < teacher.num_layers; ++i)
+        if (teacher.turns(i) != student.turns(i))
+            difference = fmt::format("RoPE of layer {}: teacher {}, student {}", i, yes_no(teacher.turns(i)),
+                                     yes_no(student.turns(i)));
     for (int64_t i = 0; !difference && i < teacher.num_layers; ++i) {
         const auto effective = [i](const ModelConfig& config) {
             const int64_t window = config.window(i);

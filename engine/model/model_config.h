@@ -40,7 +40,7 @@ struct Multipliers {
 
 /// What a checkpoint's config.json says, checked: every size positive, heads a multiple of kv_heads, head_dim explicit
 /// or hidden / heads. (A GGUF file's metadata give the same: engine/model/gguf/gguf_config.h.) The families
-/// (model_type) are llama, mistral, qwen2, qwen3 and granite: one block with the differences below. An absent key gets what
+/// (model_type) are llama, mistral, qwen2, qwen3, granite and smollm3: one block with the differences below. An absent key gets what
 /// `transformers` 5 assumes for the family. Any other family is refused, with the list of what is supported, and so is
 /// every setting that the forward pass would silently get wrong.
 struct ModelConfig {
@@ -52,6 +52,8 @@ struct ModelConfig {
     Multipliers multipliers;
     /// All families turn channel pairs (i, i + head_dim/2) over the whole head: rotary dimension = head_dim.
     RopeScaling rope_scaling;
+    /// Whether each layer turns queries and keys; one that does not knows positions from the mask alone (NoPE). Empty: all do.
+    std::vector<bool> layer_turns;
     bool tied_head = false;
     bool qkv_bias = false, output_bias = false, mlp_bias = false; ///< of q, k, v; of o; of gate, up, down
     bool qk_norm = false; ///< RMSNorm over every head of q and k, before RoPE
@@ -71,6 +73,10 @@ struct ModelConfig {
     [[nodiscard]] int64_t num_parameters() const;
     /// layer_windows[layer], 0 where the list is empty.
     [[nodiscard]] int64_t window(int64_t layer) const;
+    /// layer_turns[layer], true where the list is empty.
+    [[nodiscard]] bool turns(int64_t layer) const {
+        return layer_turns.empty() || layer_turns[static_cast<size_t>(layer)];
+    }
 
     // Upper limits far above any published model; with them no product of sizes (elements, bytes, cache bytes) can leave
     // int64: layers * kv_heads * max_position * head_dim * 8 bytes * 2 <= 2^(10+12+24+12+4) = 2^62.

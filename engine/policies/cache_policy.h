@@ -33,6 +33,11 @@ struct PolicyContext {
     std::shared_ptr<const CacheProfile> profile =
         nullptr;                         ///< of a method that has one (CacheMethod::profile); not null
     std::vector<float> rope_frequencies; ///< [head_dim / 2]; channel c turns with c + head_dim / 2
+    std::vector<bool> layer_turns =
+        {}; ///< [layers]: whether keys of the layer are turned at all; empty: all are
+    [[nodiscard]] bool turns(int64_t layer) const {
+        return layer_turns.empty() || layer_turns[static_cast<size_t>(layer)];
+    }
     [[nodiscard]] int64_t group() const { return heads / kv_heads; } ///< query heads of a KV head
 };
 

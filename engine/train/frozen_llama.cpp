@@ -87,15 +87,19 @@ at::Tensor FrozenLlama::run(std::span<const int32_t> ids, const Change& change) 
     at::Tensor x = m_embedding.index_select(0, index.to(m_embedding.device()));
     const auto [cos, sin] = m_model.rope_rows(0, n);
     GateInputs in;
-    in.cos = cos.clone(); // may be made in inference mode
-    in.sin = sin.clone();
-    in.rope_size = config.rope_scaling.attention_factor;
+    // Clones, because these may be made in inference mode.
+    const at::Tensor turning[] = {cos.clone(), sin.clone()},
+                     still[] = {at::ones_like(turning[0]), at::zeros_like(turning[0])};
     const auto heads = [&](const at::Tensor& rows, const at::Tensor& norm) {
         const at::Tensor split = rows.view({n, -1, config.head_dim});
         return norm.defined() ? rms(split, norm, config.rms_norm_eps, config.head_dim) : split;
     };
     for (size_t i = 0; i < m_layers.size(); ++i) {
         const Layer& w = m_layers[i];
+        const bool turns = config.turns(static_cast<int64_t>(i));
+        in.cos = (turns ? turning : still)[0];
+        in.sin = (turns ? turning : still)[1];
+        in.rope_size = turns ? config.rope_scaling.attention_factor : 1;
         in.residual = x;
         in.input = normed(x, w.input_norm);
         in.k = turned(heads(linear_of(in.input, w.k, w.k_bias), w.k_norm), in.cos, in.sin);

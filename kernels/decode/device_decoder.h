@@ -28,6 +28,7 @@ struct DeviceModel {
         /// multiplies, q, k and v, or gate and up, have one form.
         DeviceMatrix q, k, v, o, gate, up, down;
         int64_t window = 0; ///< sliding window; 0 = all
+        bool turns = true;  ///< RoPE; off: the cache's `still` rotations
     };
     WeightType type{}; ///< of the cache's entries and of all weights but matrices in blocks
     int64_t hidden = 0, width = 0, ffn = 0; ///< width: the true hidden width, by which norms divide
@@ -75,9 +76,13 @@ struct DeviceCache {
     void *k = nullptr, *v = nullptr; ///< dense: [layers, kv_heads, capacity, head_dim], of the model's type
     int64_t capacity = 0;            ///< positions
     const float *cos = nullptr, *sin = nullptr; ///< [capacity, head_dim / 2]
-    std::vector<DevicePool> pools{};            ///< [layers]; empty: dense. Else a step has `lists`
-    int64_t list_capacity = 0; ///< entries that the longest list may have, the step's own included
+    /// The same of layers that turn nothing: ones and zeros; null where all turn.
+    const float *still_cos = nullptr, *still_sin = nullptr;
+    std::vector<DevicePool> pools{}; ///< [layers]; empty: dense. Else a step has `lists`
+    int64_t list_capacity = 0;       ///< entries that the longest list may have, the step's own included
     [[nodiscard]] bool listed() const { return !pools.empty(); }
+    [[nodiscard]] const float* cos_of(bool turns) const { return turns ? cos : still_cos; }
+    [[nodiscard]] const float* sin_of(bool turns) const { return turns ? sin : still_sin; }
     /// What a KV head may read in a layer.
     [[nodiscard]] int64_t entries() const { return listed() ? list_capacity : capacity; }
     bool operator==(const DeviceCache&) const = default;

@@ -268,7 +268,7 @@ private:
             view.residual = m.shown.x;
             view.input = m.shown.h;
         }
-        project(w, taps, view);
+        project(layer, w, taps, view);
         m_cache.write(layer, m.shown.k, m.shown.v);
         if (with_mc()) round_own_columns();
         if (w.attends) read_cache(layer, taps, view);
@@ -282,14 +282,15 @@ private:
     }
 
     /// q, k and v of the layer's input, rotated.
-    void project(const LayerPlan& w, const LayerTaps& taps, LayerView& view) {
+    void project(int64_t layer, const LayerPlan& w, const LayerTaps& taps, LayerView& view) {
+        const bool turns = m_config.turns(layer);
         const std::array<cpu::RowProduct, 3> products{{{&w.k, m.k.mutable_data_ptr<float>()},
                                                        {&w.v, m.v.mutable_data_ptr<float>()},
                                                        {&w.q, m.q.mutable_data_ptr<float>()}}};
         m.h.prepare({&w.k, &w.v, &w.q});
         cpu::multiply(m.h, std::span(products).first(w.attends ? 3 : 2));
         normalise_heads(w.k_norm, m.k);
-        rotate(m.k);
+        if (turns) rotate(m.k);
         if (!m_hooks.empty()) {
             view.k = m.shown.k;
             view.v = m.shown.v;
@@ -297,7 +298,7 @@ private:
         if (!w.attends) return;
         normalise_heads(w.q_norm, m.q);
         if (taps.raw_queries) view.raw_q = m.shown.raw_q.copy_(m.shown.q);
-        rotate(m.q);
+        if (turns) rotate(m.q);
         if (!m_hooks.empty()) view.q = m.shown.q;
     }
 

@@ -75,6 +75,7 @@ DeviceModel device_model(const LlamaModel& model) {
             layer.down = device_matrix(w.down, w.down_bias);
         }
         layer.window = config.window(static_cast<int64_t>(i));
+        layer.turns = config.turns(static_cast<int64_t>(i));
         result.layers.push_back(layer);
     }
     return result;
@@ -218,6 +219,11 @@ kernels::DeviceCache CudaForward::device_cache(const KvCache& cache) const {
     device.capacity = cache.capacity();
     device.cos = cos.const_data_ptr<float>();
     device.sin = sin.const_data_ptr<float>();
+    if (!model().config().layer_turns.empty()) {
+        const auto [ones, zeros] = model().still_rows(cache.capacity());
+        device.still_cos = ones.const_data_ptr<float>();
+        device.still_sin = zeros.const_data_ptr<float>();
+    }
     return device;
 }
 

@@ -189,7 +189,7 @@ private:
                                         const LayerTaps& taps, LayerView& view) {
         at::Tensor q = normed_heads(heads_of(h, w.q, w.q_bias), w.q_norm);
         if (taps.raw_queries) view.raw_q = shown_queries(q.clone());
-        kernels::rope_(q, m_cos, m_sin);
+        if (m_config.turns(layer)) kernels::rope_(q, m_cos, m_sin);
         if (!m_hooks.empty()) view.q = shown_queries(q);
         const HeadPositions* chosen = m_hooks.select(view); // may change what is held
         kernels::AttentionInputs in = attention_inputs(layer, q);
@@ -217,7 +217,7 @@ private:
         const LlamaLayer& w = m_weights.layers[static_cast<size_t>(layer)];
         at::Tensor k = normed_heads(heads_of(h, w.k, w.k_bias), w.k_norm);
         const at::Tensor v = heads_of(h, w.v, w.v_bias);
-        kernels::rope_(k, m_cos, m_sin);
+        if (m_config.turns(layer)) kernels::rope_(k, m_cos, m_sin);
         if (m_batch.num_written > 0) {
             m_batch.written->write(layer, k.narrow(0, 0, m_batch.num_written),
                                    v.narrow(0, 0, m_batch.num_written));

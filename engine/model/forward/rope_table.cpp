@@ -3,6 +3,8 @@
 #include "engine/base/check.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -68,13 +70,28 @@ std::vector<float> rope_frequencies(const ModelConfig& config) {
 
 RopeTable::RopeTable(const ModelConfig& config, at::Device device)
     : m_frequencies(rope_frequencies(config))
+    , m_layer_turns(config.layer_turns)
     , m_size(static_cast<float>(config.rope_scaling.attention_factor))
     , m_device(device) {}
+
+RopeTable RopeTable::still(const ModelConfig& config, at::Device device) {
+    RopeTable table(config, device);
+    std::ranges::fill(table.m_frequencies, 0.0F);
+    table.m_size = 1;
+    return table;
+}
 
 std::pair<at::Tensor, at::Tensor> RopeTable::rows(int64_t first_pos, int64_t n) {
     RL_ASSERT(first_pos >= 0 && n > 0 && !m_frequencies.empty());
     if (!m_cos.defined() || first_pos + n > m_cos.size(0)) grow(first_pos + n);
     return {m_cos.narrow(0, first_pos, n), m_sin.narrow(0, first_pos, n)};
+}
+
+std::pair<at::Tensor, at::Tensor> RopeTable::rows_of(int64_t layer, int64_t first_pos, int64_t n) {
+    if (turns(layer)) return rows(first_pos, n);
+    const auto options = at::TensorOptions().dtype(at::kFloat).device(m_device);
+    const auto pairs = static_cast<int64_t>(m_frequencies.size());
+    return {at::ones({n, pairs}, options), at::zeros({n, pairs}, options)};
 }
 
 void RopeTable::grow(int64_t positions) {

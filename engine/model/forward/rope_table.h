@@ -26,17 +26,27 @@ class RopeTable {
 public:
     RopeTable() = default;
     RopeTable(const ModelConfig& config, at::Device device);
+    /// Of layers that turn nothing: ones and zeros.
+    [[nodiscard]] static RopeTable still(const ModelConfig& config, at::Device device);
 
     /// cos and sin of positions [first_pos, first_pos + n), [n, head_dim/2] fp32 on the device, contiguous views.
     [[nodiscard]] std::pair<at::Tensor, at::Tensor> rows(int64_t first_pos, int64_t n);
 
-    /// How much longer a rotation makes a row: attention_factor of a yarn model, else 1.
-    [[nodiscard]] double size() const { return static_cast<double>(m_size); }
+    /// The same as a layer turns its rows: ones and zeros where it turns none (ModelConfig::turns).
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rows_of(int64_t layer, int64_t first_pos, int64_t n);
+    /// How much longer a layer's rotation makes a row: attention_factor of a yarn model, else 1.
+    [[nodiscard]] double size_of(int64_t layer) const {
+        return turns(layer) ? static_cast<double>(m_size) : 1;
+    }
 
 private:
+    [[nodiscard]] bool turns(int64_t layer) const {
+        return m_layer_turns.empty() || m_layer_turns[static_cast<size_t>(layer)];
+    }
     void grow(int64_t positions);
 
     std::vector<float> m_frequencies;
+    std::vector<bool> m_layer_turns;
     float m_size = 1; ///< of what is rotated
     at::Device m_device = at::kCPU;
     at::Tensor m_cos, m_sin; ///< [positions so far, head_dim/2]

@@ -15,8 +15,8 @@ namespace refreshlab {
     in.k = fp32(view.k);
     in.v = fp32(view.v);
     if (view.q.defined()) in.q = fp32(view.q);
-    in.rope_size = rope.size();
-    std::tie(in.cos, in.sin) = rope.rows(view.positions.front(), std::ssize(view.positions));
+    in.rope_size = rope.size_of(view.layer);
+    std::tie(in.cos, in.sin) = rope.rows_of(view.layer, view.positions.front(), std::ssize(view.positions));
     return in;
 }
 

@@ -60,6 +60,7 @@ private:
     }
 
     void turn_sinks(const StepView& view, CacheEditor& cache) {
+        if (!m_context.turns(view.layer)) return; // its keys know no position
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
             const int64_t gap = view.position - (std::ssize(cache.held(view.layer, head)) - 1);
             if (gap == 0 || m_sinks == 0) continue;

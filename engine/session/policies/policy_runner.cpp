@@ -44,6 +44,7 @@ PolicyContext context_of(const ModelConfig& model, int64_t prompt_length, uint64
     context.prompt_length = prompt_length;
     context.seed = seed;
     context.rope_frequencies = rope_frequencies(model);
+    context.layer_turns = model.layer_turns;
     context.profile = std::move(profile);
     return context;
 }

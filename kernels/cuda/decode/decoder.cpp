@@ -325,8 +325,8 @@ private:
         append.qkv = data(m_qkv);
         append.k_norm = layer.k_norm;
         append.eps = m_model.norm_eps;
-        append.cos = key.cache.cos;
-        append.sin = key.cache.sin;
+        append.cos = key.cache.cos_of(layer.turns);
+        append.sin = key.cache.sin_of(layer.turns);
         append.k_cache = of_layer(key.cache.k, key, index);
         append.v_cache = of_layer(key.cache.v, key, index);
         append.kv_heads = m_model.kv_heads;
@@ -360,8 +360,8 @@ private:
         attention.q_norm = layer.q_norm;
         attention.k_norm = layer.k_norm;
         attention.eps = m_model.norm_eps;
-        attention.cos = key.cache.cos;
-        attention.sin = key.cache.sin;
+        attention.cos = key.cache.cos_of(layer.turns);
+        attention.sin = key.cache.sin_of(layer.turns);
         if (key.cache.listed()) {
             const auto plane = static_cast<int64_t>(index) * m_model.kv_heads;
             attention.k_cache = key.cache.pools[index].k;

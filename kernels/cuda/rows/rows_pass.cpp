@@ -157,8 +157,8 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     append.q_norm = layer.q_norm;
     append.k_norm = layer.k_norm;
     append.eps = m_model.norm_eps;
-    append.cos = cache.cos;
-    append.sin = cache.sin;
+    append.cos = cache.cos_of(layer.turns);
+    append.sin = cache.sin_of(layer.turns);
     append.k_cache = of_layer(cache.k, cache, index);
     append.v_cache = of_layer(cache.v, cache, index);
     append.heads = with_q ? m_model.heads : 0;

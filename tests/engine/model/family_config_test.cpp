@@ -130,7 +130,7 @@ TEST_CASE("config.json: families and settings that the forward pass would get wr
     for (const char* type : {"mixtral", "qwen2_moe", "gemma2", "phi3", "Llama"}) {
         CHECK_THAT(refused(family("llama"), "{\"model_type\": \"" + std::string(type) + "\"}"),
                    ContainsSubstring(type) &&
-                       ContainsSubstring("supported: llama, mistral, qwen2, qwen3, granite"));
+                       ContainsSubstring("supported: llama, mistral, qwen2, qwen3, granite, smollm3"));
     }
     const auto foreign = GENERATE(values<std::string>(
         {R"({"num_experts": 8})", R"({"num_local_experts": 2})", R"({"final_logit_softcapping": 30.0})",
@@ -183,6 +183,29 @@ TEST_CASE("config.json: granite's multipliers go into weights and eps, and other
                ContainsSubstring("embedding_multiplier"));
     CHECK_THAT(refused(family("llama"), R"({"embedding_multiplier": 12.0})"),
                ContainsSubstring("embedding_multiplier") && ContainsSubstring("not supported"));
+}
+
+TEST_CASE("config.json: which layers of smollm3 turn nothing", "[model]") {
+    using Turns = std::vector<bool>;
+    const ModelConfig usual = parsed(family("smollm3"));
+    CHECK(usual.layer_turns == Turns{true, true, true, false});
+    CHECK((usual.tied_head && usual.rope_theta == 2000000.0 && usual.num_kv_heads == 2));
+    CHECK(parsed(family("smollm3"), R"({"no_rope_layer_interval": 2})").layer_turns ==
+          Turns{true, false, true, false});
+    CHECK(parsed(family("smollm3"), R"({"no_rope_layers": [0, 1, 1, 1, 0]})").layer_turns ==
+          Turns{false, true, true, true});
+    CHECK(parsed(family("smollm3"), R"({"no_rope_layers": [1, 1, 1, 1]})").layer_turns.empty());
+    CHECK(parsed(family("llama")).turns(3));
+    CHECK(!usual.turns(3));
+    CHECK_THAT(refused(family("smollm3"), R"({"no_rope_layers": [1, 0]})"),
+               ContainsSubstring("no_rope_layers"));
+    CHECK_THAT(refused(family("smollm3"), R"({"no_rope_layers": [1, 0, 2, 1]})"),
+               ContainsSubstring("no_rope_layers"));
+    CHECK_THAT(refused(family("smollm3"), R"({"use_sliding_window": true})"),
+               ContainsSubstring("use_sliding_window"));
+    CHECK_THAT(geometry_difference(usual, parsed(family("smollm3"), R"({"no_rope_layer_interval": 3})"))
+                   .value_or(""),
+               ContainsSubstring("RoPE of layer 2: teacher yes, student no"));
 }
 
 TEST_CASE("config.json: what yarn leaves out is what transformers assumes", "[model]") {

@@ -129,7 +129,7 @@ TEST_CASE("the suite has three shapes and more of every family, with all that te
         tied += config.tied_head ? 1 : 0;
         grouped += config.num_heads != config.num_kv_heads ? 1 : 0;
     }
-    for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "granite"})
+    for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "granite", "smollm3"})
         CHECK(shapes[family] >= 3);
     for (const int count : {windows, q_norms, biases, scaled, odd, tied, grouped})
         CHECK(count >= 3);

@@ -24,7 +24,7 @@ import random
 import shutil
 import sys
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "granite"]
+FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "granite", "smollm3"]
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
@@ -68,6 +68,10 @@ CONFIGS = {
                          logits_scaling=0.5, rms_norm_eps=1e-5),
     "granite-biases": shape(64, 80, 2, 4, 1, attention_bias=True, mlp_bias=True, embedding_multiplier=3.0, residual_multiplier=0.7,
                             attention_multiplier=0.3, logits_scaling=1.5, rope_parameters=LLAMA3),
+    # every fourth layer turns nothing; the list of another order; all that the table has
+    "smollm3-fourth": shape(48, 72, 5, 4, 2, rope_parameters=DEFAULT),
+    "smollm3-list": shape(42, 60, 3, 6, 3, head_dim=14, no_rope_layers=[0, 1, 0], tie_word_embeddings=False, rope_parameters=YARN),
+    "smollm3-biases": shape(32, 48, 3, 4, 1, no_rope_layer_interval=2, attention_bias=True, mlp_bias=True, rope_parameters=DEFAULT),
 }
 # The wide student of the literature as it is (one layer of it): 1689 x 4505 at 24 heads of 128.
 FULL_CONFIGS = {"llama-1689": shape(1689, 4505, 1, 24, 8, head_dim=128, tie_word_embeddings=True, rope_parameters=LLAMA3)}
@@ -82,9 +86,11 @@ def random_config(family: str, draw: random.Random) -> dict:
     if family == "granite":
         config.update(embedding_multiplier=draw.choice([1.0, 6.0, 12.0]), residual_multiplier=draw.choice([0.22, 1.0]),
                       attention_multiplier=draw.choice([0.1, 0.25]), logits_scaling=draw.choice([1.0, 1.5]))
-    if family in ("llama", "qwen3", "granite"):
+    if family == "smollm3":
+        config["no_rope_layer_interval"] = draw.randint(1, 4)
+    if family in ("llama", "qwen3", "granite", "smollm3"):
         config["attention_bias"] = draw.random() < 0.5
-    if family in ("llama", "granite"):
+    if family in ("llama", "granite", "smollm3"):
         config["mlp_bias"] = draw.random() < 0.5
     if family == "mistral":
         config["sliding_window"] = draw.choice([None, draw.randint(1, 300)])
