@@ -45,7 +45,8 @@ std::vector<Case> cases() {
     all.push_back({"q/k norm, a head of its own", normed});
     ModelConfig sliding = config_of(64, 96, 4, 2, 32);
     sliding.layer_windows = {5, 0};
-    all.push_back({"a sliding window", sliding});
+    sliding.layer_turns = {true, false};
+    all.push_back({"a sliding window, and a layer that turns nothing", sliding});
     return all;
 }
 
