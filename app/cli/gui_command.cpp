@@ -137,6 +137,7 @@ std::unique_ptr<EngineLink> connect(const GuiOptions& options) {
 int run_gui(GuiOptions& options) {
     WindowOptions& window = options.window;
     window.command_line = command_line();
+    window.assets = find_assets();
     std::tie(window.width, window.height) = parse_size(options.size);
     if (!options.trace.empty()) window.trace = options.trace;
     if (!options.screenshot.empty()) window.screenshot = options.screenshot;

@@ -377,7 +377,7 @@ void AppWindow::set_window_title(const std::string& title) {
     m_platform->set_title(title);
 }
 std::filesystem::path AppWindow::assets() const {
-    return RL_ASSETS;
+    return m_options.assets.empty() ? RL_ASSETS : m_options.assets;
 }
 std::filesystem::path AppWindow::user_folder() const {
     return m_options.user_folder;

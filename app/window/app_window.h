@@ -31,6 +31,7 @@ public:
         std::string title = "RefreshLab";
         bool headless = false; ///< no display: draws into an own buffer
         int width = 1600, height = 1000;
+        std::filesystem::path assets; ///< fonts, themes, models; empty = where they were when this was built
         std::filesystem::path user_folder; ///< settings and layout; empty = keep nothing
         /// Recent files and the session of this window; empty = keep nothing.
         std::filesystem::path state_folder;

@@ -106,6 +106,7 @@ AppWindow::Options options_of_window(const WindowOptions& options) {
     shell.ask_before_closing = !picture && !window_options.headless; // nobody answers without a display
     shell.starts_a_run = options.start.has_value();
     shell.remote = options.remote;
+    window_options.assets = options.assets;
     if (!picture) window_options.user_folder = default_user_folder();
     if (!picture) window_options.state_folder = default_state_folder();
     shell.keeps_session = !picture;

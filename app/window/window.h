@@ -29,6 +29,7 @@ struct WindowOptions {
         shell; ///< as far as a person asks for something; the rest follows from what the window is for
     std::string signals; ///< plotted, as parse_plots() reads them; empty = as remembered
     std::string title = "RefreshLab";
+    std::filesystem::path assets;                ///< fonts, themes, models
     std::optional<std::filesystem::path> record; ///< every run goes into this trace
     bool remote = false;      ///< the engine is a server's: its pace is left as it is unless one is asked for
     std::string command_line; ///< into pictures

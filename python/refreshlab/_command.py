@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ._installed import environment, program
 from .errors import BadInput, Failure
-from .recording import Landscape, Recording, Trace, read_trace
+from .recording import Landscape, Recording, read_trace
 
 
 def _run(arguments: Sequence[str]) -> str:
@@ -94,5 +94,3 @@ def sweep(spec: str | os.PathLike[str], out: str | os.PathLike[str], **options: 
     """
     return _run(["sweep", os.fspath(spec), "--out", os.fspath(out), *_words(options)])
 
-
-__all__ = ["Figure", "Trace", "figure", "landscape", "sweep"]
