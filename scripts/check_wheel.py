@@ -56,6 +56,17 @@ def link_distributions(site):
                 (site / top).symlink_to(target)
 
 
+def check_licences(site):
+    """Every library of Debian in the wheel has its licence there: a source package has one text for all that is made of it."""
+    def source(package):
+        return subprocess.run(["dpkg-query", "-W", "-f", "${source:Package}\n", package], capture_output=True, text=True).stdout.split("\n")[0]
+    there = {source(file.stem) for file in (site / "refreshlab/licences").glob("*.txt")}
+    for file in (site / "refreshlab.libs").iterdir():
+        debian_name = re.sub(r"-[0-9a-f]{8}", "", file.name)
+        owner = subprocess.run(["dpkg", "-S", f"*/{debian_name}"], capture_output=True, text=True).stdout.split(":")[0]
+        assert source(owner) in there, f"no licence of {file.name}, which is of {owner}"
+
+
 def check_libraries(site):
     """Every library of the wheel finds what it needs in the wheel, beside torch, or among those that manylinux takes for granted."""
     from auditwheel.policy import WheelPolicies
@@ -66,6 +77,7 @@ def check_libraries(site):
     files = [file for folder in ("refreshlab", "refreshlab.libs") for file in sorted((site / folder).rglob("*"))
              if file.is_file() and file.read_bytes()[:4] == b"\x7fELF"]
     own = {file.name for file in files}
+    check_licences(site)
     for file in files:
         with file.open("rb") as opened:
             needed = {tag.needed for tag in ELFFile(opened).get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}

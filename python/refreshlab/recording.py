@@ -396,7 +396,8 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """Reads a trace: runs, steps, events, caches, landscapes. A trace that is being written is read up to now."""
+    """Reads a trace: runs, steps, events, caches, landscapes. A trace that is being written is read up to now; one that is
+    just being begun is in use for a moment (``Session.flush()`` waits until it is whole up to the newest step)."""
     file = os.fspath(path)
     return Trace(file, [Recording(record, name) for record, name in _records.read_runs(file)],
                  {run: Landscape(landscape) for run, landscape in _records.read_landscapes(file)})
