@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _installed, _records
-from .errors import BadInput
+from .errors import BadInput, Failure
 from .recording import Candidate, Path, Recording, Step, Token
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ def _load_libtorch() -> None:
 
 
 _load_libtorch()
-from . import _engine  # noqa: E402  (behind libtorch)
+try:
+    from . import _engine
+except ImportError as error:
+    raise Failure(f"loading the engine: {error}; it needs torch 2.11: pip install 'torch==2.11.*'", "loading the engine", "", str(error),
+                  "it needs torch 2.11: pip install 'torch==2.11.*'") from error
 
 Setting = bool | int | float | str | Sequence[int] | None
 Policy = str | Mapping[str, Any]

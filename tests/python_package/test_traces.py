@@ -29,6 +29,22 @@ assert "libtorch" not in open("/proc/self/maps").read()
     assert done.stdout.split() == ["2", "40"]
 
 
+def test_without_torch_traces_are_read_and_the_engine_says_what_is_missing(recorded, python_run):
+    done = python_run(f"""
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "torch" else found(name, *more)
+import refreshlab
+print(len(refreshlab.read_trace({str(recorded)!r})), refreshlab.figure({str(recorded)!r}).svg.count("<svg"))
+try:
+    refreshlab.Pair
+except refreshlab.Failure as failure:
+    print(failure)
+""")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["2 1", "loading the engine: torch is not installed; pip install 'torch==2.11.*'"]
+
+
 def test_tables_are_those_of_the_export(recorded, program_run, tmp_path):
     run = rl.read_trace(recorded).runs[-1]
     program_run("export", str(recorded), "--csv", str(tmp_path / "by_program"), "--run", run.id)
