@@ -8,6 +8,7 @@
 #include "engine/base/utc_now.h"
 #include "engine/fetch/known_models.h"
 #include "engine/remote/engine_server.h"
+#include "engine/remote/offered_parts.h"
 #include "engine/remote/own_server.h"
 #include "engine/remote/ssh_road.h"
 
@@ -36,7 +37,7 @@ namespace fs = std::filesystem;
 
 struct ServeOptions {
     std::string listen, unix_path, token_file, record;
-    std::vector<std::string> models;
+    std::vector<std::string> models, files;
     bool for_window = false, own = false;
     double linger_min = 60;
 };
@@ -143,10 +144,31 @@ std::vector<KnownModel> offered_models(const fs::path& assets, const std::vector
     return models;
 }
 
+/// Almanacs, gates and saved caches: those of the program and of its models, and of the folders that were named.
+std::vector<LinkOffers::Part> offered_parts(const fs::path& assets, const std::vector<KnownModel>& models,
+                                            const std::vector<std::string>& folders) {
+    std::vector<LinkOffers::Part> parts;
+    const auto add = [&](const fs::path& folder, const std::string& before) {
+        for (LinkOffers::Part& part : remote::parts_in(folder)) {
+            part.name.insert(0, before);
+            parts.push_back(std::move(part));
+        }
+    };
+    if (!assets.empty()) add(assets / "prompts", "bundled ");
+    for (const KnownModel& model : models)
+        add(fs::path(model.path) / "gates", model.name + "/");
+    for (const std::string& folder : folders)
+        add(fs::absolute(folder), fs::absolute(folder).filename().string() + "/");
+    return parts;
+}
+
 int serve(const ServeOptions& options) {
     for (const std::string& models : options.models)
         if (std::error_code error; !fs::is_directory(models, error))
             throw Error("reading", "--models", models + " is no folder");
+    for (const std::string& files : options.files)
+        if (std::error_code error; !fs::is_directory(files, error))
+            throw Error("reading", "--files", files + " is no folder");
     remote::Endpoint listen = endpoint_of(options);
     if (options.for_window) {
         const bool named = !options.unix_path.empty();
@@ -168,6 +190,12 @@ int serve(const ServeOptions& options) {
         .token = token,
         .record = record ? fs::absolute(*record).string() : std::string(),
         .models = [assets, more = options.models] { return offered_models(assets, more); },
+        .parts =
+            [assets, more = options.models, named = options.files, folder] {
+                std::vector<std::string> folders = named;
+                if (!folder.empty()) folders.push_back(folder.string());
+                return offered_parts(assets, offered_models(assets, more), folders);
+            },
         .files = folder,
         .first_run = first_start_config(assets),
         .log = {}};
@@ -214,6 +242,12 @@ Command add_serve_command(CLI::App& app) {
         ->add_option(
             "--models", options->models,
             "Folder whose models windows may choose, beside the bundled and the fetched ones; several times")
+        ->type_name("DIR");
+    command
+        ->add_option(
+            "--files", options->files,
+            "Folder whose almanacs, trained gates and saved caches of prompts windows may choose, beside the "
+            "bundled ones and those in --record; several times")
         ->type_name("DIR");
     command->add_flag(
         "--for-window", options->for_window,

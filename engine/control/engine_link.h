@@ -85,7 +85,7 @@ struct RemoteLink {
     std::string driver = {};   ///< who drives, as it calls itself; empty: nobody
     int64_t viewers = 1;       ///< connected windows and clients
     std::string record = {};   ///< trace on the server that runs go into; empty: none
-    int64_t rows_to_come = 0;  ///< attention rows of the run that the server has and this side has not
+    int64_t rows_to_come = 0;  ///< attention rows and drift maps of the run that this side has not
     int64_t bytes_to_come = 0; ///< of these rows
     int64_t notes_to_send = 0; ///< changes of notes that were made here and are not on the server
     friend bool operator==(const RemoteLink&, const RemoteLink&) = default;
@@ -103,9 +103,20 @@ struct LinkOffers {
         std::string changed = {}; ///< "2026-07-30 14:02", time of that machine
         friend bool operator==(const File&, const File&) = default;
     };
+    /// A file there that a configuration names by its path.
+    struct Part {
+        enum class Kind : uint8_t {
+            almanac,     ///< TaskConfig::almanac
+            gate,        ///< of a cache policy
+            prompt_cache ///< RunConfig::prompt_cache
+        } kind = Kind::almanac;
+        std::string name = {}, path = {};
+        friend bool operator==(const Part&, const Part&) = default;
+    };
     std::vector<Model> models = {};
-    std::vector<File> files = {}; ///< the newest first
-    std::string problem = {};     ///< why nothing is known; empty: all is
+    std::vector<File> files = {}; ///< traces, the newest first
+    std::vector<Part> parts = {};
+    std::string problem = {}; ///< why nothing is known; empty: all is
 };
 
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
@@ -174,8 +185,10 @@ public:
     [[nodiscard]] virtual LinkOffers offers() const { return {}; }
     /// Fetches one of LinkOffers::files, as it is at this moment. Any thread, one file at a time; waits until it is here.
     /// \param to     is replaced once all of it has come; until then `to`.part grows
+    ///        A part that a former call has left goes on where the bytes there are the same; so does one whose connection was lost
+    ///        on the way, once it is back
     /// \param go_on  asked while it comes, with the share that is here; false: leave it, and nothing stays
-    /// Throws Error: no such file there, no connection, one that was lost on the way, a disk that is full.
+    /// Throws Error: no such file there, no connection, a disk that is full.
     virtual void fetch_file(const std::string& name, const std::filesystem::path& to,
                             const std::function<bool(double share)>& go_on) const;
     /// What is looked at comes first where a link has not carried everything: the rows of this position, the scores that a reader of the

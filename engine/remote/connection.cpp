@@ -126,11 +126,13 @@ void Connection::read() {
 void Connection::take(const Incoming& incoming) {
     switch (incoming.kind) {
     case Incoming::Kind::version:
-        if (incoming.number != protocol_version)
+        if (incoming.number != protocol_version) {
+            m_other_version = true;
             throw ProtocolError(
                 fmt::format("the other side speaks version {} of the protocol and this program version "
                             "{}: both machines need the same RefreshLab",
                             incoming.number, protocol_version));
+        }
         break;
     case Incoming::Kind::received:
         m_rate.received(incoming.number, LinkRate::Clock::now());

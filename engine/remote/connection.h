@@ -63,6 +63,8 @@ public:
     [[nodiscard]] bool heavy_on_the_way() const { return m_heavy_sent < m_heavy.size(); }
     /// Bytes that the link takes before anything has to wait; 0: it is busy.
     [[nodiscard]] int64_t room() const;
+    /// Why it was closed: the other side speaks another version of the protocol.
+    [[nodiscard]] bool of_another_version() const { return m_other_version; }
     /// Ends it when what was sent has gone. No handler is called any more.
     void close();
 
@@ -90,7 +92,7 @@ private:
     LinkRate m_rate;
     uint64_t m_received = 0, m_said_received = 0;
     std::chrono::steady_clock::time_point m_last_read;
-    bool m_closing = false, m_closed = false;
+    bool m_closing = false, m_closed = false, m_other_version = false;
 };
 
 } // namespace refreshlab::remote

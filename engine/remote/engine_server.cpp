@@ -7,6 +7,7 @@
 #include "engine/remote/note_json.h"
 #include "engine/remote/note_sender.h"
 #include "engine/remote/offered_files.h"
+#include "engine/remote/offered_parts.h"
 #include "engine/remote/row_sender.h"
 #include "engine/remote/score_sender.h"
 #include "engine/remote/status_json.h"
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <optional>
 #include <random>
 #include <thread>
@@ -38,6 +40,9 @@ constexpr std::chrono::milliseconds between_news{8};
 constexpr std::chrono::seconds hello_limit{10};
 /// Of a heavy message: more than a part, so that the link is busy, and little enough that what is looked at later comes soon.
 constexpr int64_t least_heavy = 65536;
+using Clock = std::chrono::steady_clock;
+/// A copy of a trace takes room on the disk.
+constexpr std::chrono::minutes keep_left_file{10};
 constexpr size_t longest_name = 80, longest_problem = 1000; ///< characters
 /// Of a file: a client that fetches one still gets its rows.
 constexpr int64_t most_of_file = 262144;
@@ -81,7 +86,9 @@ struct Viewer {
     /// A file that goes to it, a piece at a time; null: none, or its copy is not made yet.
     std::shared_ptr<OfferedFiles::Copy> file;
     uint64_t file_id = 0; ///< of the request, the newest of this client
+    std::string file_name;
     int64_t file_sent = 0;
+    bool file_done = false;
     bool file_next = false; ///< rows and files take turns
 };
 
@@ -237,6 +244,11 @@ struct EngineServer::Impl {
     }
 
     void forget(const std::shared_ptr<Viewer>& viewer) {
+        // A client whose connection was lost comes back for the rest of the same bytes.
+        if (viewer->file) left_files[viewer->key] = {viewer->file, viewer->file_name, Clock::now()};
+        viewer->file.reset();
+        std::erase_if(left_files,
+                      [](const auto& left) { return Clock::now() - left.second.since > keep_left_file; });
         drop(*viewer);
         if (std::erase(viewers, viewer) > 0 && viewer->let_in) --let_in_now;
         tell_soon(); // there is one viewer less
@@ -264,9 +276,11 @@ struct EngineServer::Impl {
             if (type == message::offers_asked) return tell_offers(viewer, message.at("id").get<uint64_t>());
             if (type == message::file_asked)
                 return begin_file(viewer, message.at("id").get<uint64_t>(),
-                                  message.at("name").get<std::string>());
+                                  message.at("name").get<std::string>(), message.value("have", int64_t{0}),
+                                  message.value("digest", uint64_t{0}));
             if (type == message::file_left) {
                 if (viewer->file_id == message.at("id").get<uint64_t>()) viewer->file.reset();
+                left_files.erase(viewer->key);
                 return;
             }
             if (type == message::wheel) return give_wheel(*viewer);
@@ -279,6 +293,7 @@ struct EngineServer::Impl {
             if (type == message::bye) {
                 say(fmt::format("{} has left", viewer->name));
                 if (driver_key == viewer->key) driver_key.clear();
+                viewer->file.reset();
                 return forget(viewer);
             }
             throw ProtocolError("a message is of no known type");
@@ -364,11 +379,16 @@ struct EngineServer::Impl {
 
     void tell_offers(const std::shared_ptr<Viewer>& viewer, uint64_t id) {
         asio::post(outlooks, [this, weak = std::weak_ptr(viewer), id] {
-            json models = json::array(), offered = json::array();
+            json models = json::array(), offered = json::array(), parts = json::array();
             if (options.models)
                 for (const KnownModel& model : options.models())
                     if (!first_invalid_utf8(model.path))
                         models.push_back({{"name", model.name}, {"path", model.path}});
+            if (options.parts)
+                for (const LinkOffers::Part& part : options.parts())
+                    if (!first_invalid_utf8(part.path))
+                        parts.push_back(
+                            {{"kind", part_name(part.kind)}, {"name", part.name}, {"path", part.path}});
             for (const LinkOffers::File& file : files.list())
                 if (!first_invalid_utf8(file.name))
                     offered.push_back(
@@ -376,25 +396,37 @@ struct EngineServer::Impl {
             asio::post(io, [weak, answer = json{{"type", message::offers},
                                                 {"id", id},
                                                 {"models", std::move(models)},
+                                                {"parts", std::move(parts)},
                                                 {"files", std::move(offered)}}] {
                 if (const auto there = weak.lock()) there->connection->send(answer);
             });
         });
     }
 
-    void begin_file(const std::shared_ptr<Viewer>& viewer, uint64_t id, const std::string& name) {
+    /// \param have, digest  what the client has of it from before, of this copy or another one
+    void begin_file(const std::shared_ptr<Viewer>& viewer, uint64_t id, const std::string& name, int64_t have,
+                    uint64_t digest) {
         viewer->file.reset(); // one at a time: the newest
         viewer->file_id = id;
-        asio::post(copies, [this, weak = std::weak_ptr(viewer), id, name] {
+        viewer->file_name = name;
+        std::shared_ptr<OfferedFiles::Copy> left;
+        if (const auto found = left_files.find(viewer->key); found != left_files.end()) {
+            if (have > 0 && found->second.name == name) left = found->second.copy;
+            left_files.erase(found);
+        }
+        asio::post(copies, [this, weak = std::weak_ptr(viewer), id, name, have, digest, left] {
             std::shared_ptr<OfferedFiles::Copy> copy;
+            int64_t begin = 0;
             std::string problem;
             const auto waits = weak.lock(); // who has gone meanwhile needs none
             try {
-                if (waits) copy = files.copy(name);
+                if (waits && left && left->begins_with(have, digest)) copy = left;
+                if (waits && !copy) copy = files.copy(name);
+                if (copy && (copy == left || (have > 0 && copy->begins_with(have, digest)))) begin = have;
             } catch (const Error& e) {
                 problem = e.problem();
             }
-            asio::post(io, [this, weak, id, copy, problem] {
+            asio::post(io, [this, weak, id, copy, problem, begin] {
                 const auto there = weak.lock();
                 if (!there || there->file_id != id) return;
                 if (!copy)
@@ -402,7 +434,8 @@ struct EngineServer::Impl {
                                                     {"id", id},
                                                     {"problem", visible_text(problem, longest_problem)}});
                 there->file = copy;
-                there->file_sent = 0;
+                there->file_sent = begin;
+                there->file_done = false;
                 tell(there);
             });
         });
@@ -410,7 +443,7 @@ struct EngineServer::Impl {
 
     /// A piece of the file, if one is on its way.
     static json next_of_file(Viewer& viewer, int64_t room) {
-        if (!viewer.file) return nullptr;
+        if (!viewer.file || viewer.file_done) return nullptr;
         const auto bytes = viewer.file->read(viewer.file_sent, std::min(room, most_of_file));
         json piece = {{"type", message::file},
                       {"id", viewer.file_id},
@@ -418,7 +451,8 @@ struct EngineServer::Impl {
                       {"size", viewer.file->bytes()},
                       {"bytes", json::binary(bytes)}};
         viewer.file_sent += static_cast<int64_t>(bytes.size());
-        if (viewer.file_sent >= viewer.file->bytes()) viewer.file.reset();
+        viewer.file_done =
+            viewer.file_sent >= viewer.file->bytes(); // it stays until the client says that it has it
         return piece;
     }
 
@@ -487,7 +521,7 @@ struct EngineServer::Impl {
         for (; viewer.runs_with_notes < told.size(); ++viewer.runs_with_notes) {
             const std::string& id = told[viewer.runs_with_notes];
             if (const auto run = kept.find(id))
-                viewer.notes.begin(id, !viewer.notes.knows(run->info().parent_id));
+                viewer.notes.begin(id, std::ranges::find(told, run->info().parent_id) == told.end());
         }
         for (json notes = viewer.notes.next(*shared_notes); !notes.is_null();
              notes = viewer.notes.next(*shared_notes)) {
@@ -584,6 +618,13 @@ struct EngineServer::Impl {
     asio::executor_work_guard<asio::io_context::executor_type> work;
     std::atomic<bool> news = false; ///< the engine has called; set by its thread, taken by this one
     bool telling = false;
+    struct LeftFile {
+        std::shared_ptr<OfferedFiles::Copy> copy;
+        std::string name;
+        Clock::time_point since;
+    };
+    std::map<std::string, LeftFile>
+        left_files; ///< on their way when a connection was lost, by the client's key
     KeptRuns kept;
     std::optional<SharedNotes> shared_notes{std::in_place, [this] { has_news(); }};
     std::vector<std::shared_ptr<Viewer>> viewers;

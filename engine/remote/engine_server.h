@@ -25,6 +25,8 @@ public:
         std::string record; ///< trace that the engine records into, to be told; empty: none
         /// Models that a window may choose, asked on a thread of the server each time. Empty: none.
         std::function<std::vector<KnownModel>()> models = {};
+        /// Almanacs, gates and prompt caches that a window may choose, asked as the models are. Empty: none.
+        std::function<std::vector<LinkOffers::Part>()> parts = {};
         /// Folder whose traces a window may see and fetch (offered_files.h). Empty: none.
         std::filesystem::path files = {};
         RunConfig first_run; ///< its models are those of an engine that has had no run: what a window offers

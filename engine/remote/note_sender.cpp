@@ -107,8 +107,9 @@ void NoteSender::answer(uint64_t number, std::string problem) {
 
 json NoteSender::next(SharedNotes& shared) {
     json message = json::object();
+    std::erase_if(m_runs,
+                  [&](const auto& run) { return !shared.knows(run.first); }); // the client keeps its notes
     for (auto& [id, told] : m_runs) {
-        if (!shared.knows(id)) continue;                           // the client keeps what it has
         const uint64_t revision = shared.revision(id, told.alone); // first: what changes now comes again
         if (told.revision == revision) continue;
         auto now = shared.notes(id, told.alone);

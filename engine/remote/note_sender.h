@@ -68,7 +68,6 @@ class NoteSender {
 public:
     /// The client has this run: its notes are told from now on, all of them at first. \param alone  SharedNotes::notes()
     void begin(const std::string& run_id, bool alone);
-    [[nodiscard]] bool knows(const std::string& run_id) const { return m_runs.contains(run_id); }
     /// The client's change with this number was carried out, or `problem` says why not.
     void answer(uint64_t number, std::string problem);
     /// {"run", "whole", "notes": {KEY: note}, "gone": [KEY], "taken", "problem"}, without what there is not; null: nothing is new.

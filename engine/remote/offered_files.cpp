@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/record/trace/sqlite.h"
+#include "engine/remote/byte_digest.h"
 #include "engine/text/utf8.h"
 
 #include <fcntl.h>
@@ -108,6 +109,15 @@ OfferedFiles::Copy::Copy(int file)
 
 OfferedFiles::Copy::~Copy() {
     ::close(m_file);
+}
+
+bool OfferedFiles::Copy::begins_with(int64_t count, uint64_t digest) const {
+    if (count < 0 || count > m_bytes) return false;
+    constexpr int64_t piece = int64_t{1} << 20;
+    ByteDigest here;
+    for (int64_t at = 0; at < count; at += piece)
+        here.add(read(at, std::min(piece, count - at)));
+    return here.value() == digest;
 }
 
 std::vector<uint8_t> OfferedFiles::Copy::read(int64_t offset, int64_t most) const {

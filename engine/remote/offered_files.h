@@ -31,6 +31,8 @@ public:
         [[nodiscard]] int64_t bytes() const { return m_bytes; }
         /// At most so many bytes from there. Throws Error{failure}.
         [[nodiscard]] std::vector<uint8_t> read(int64_t offset, int64_t most) const;
+        /// Whether so many bytes at its front have this ByteDigest. Reads them; throws as read().
+        [[nodiscard]] bool begins_with(int64_t count, uint64_t digest) const;
 
     private:
         int m_file;

@@ -2,9 +2,11 @@
 
 #include "engine/base/error.h"
 #include "engine/control/command_queue.h"
+#include "engine/remote/byte_digest.h"
 #include "engine/remote/connection.h"
 #include "engine/remote/messages.h"
 #include "engine/remote/note_receiver.h"
+#include "engine/remote/offered_parts.h"
 #include "engine/remote/row_receiver.h"
 #include "engine/remote/score_sender.h"
 #include "engine/remote/status_json.h"
@@ -36,6 +38,7 @@ constexpr size_t longest_of_server = size_t{256} << 20;
 constexpr uint64_t most_on_the_way = 4;
 constexpr std::chrono::milliseconds first_pause{250}, longest_pause{10'000};
 constexpr std::chrono::seconds outlook_patience{60};
+constexpr auto no_server_hint = "start one with `refreshlab serve`";
 constexpr size_t longest_label = 200, longest_reason = 1000; ///< characters
 
 std::string random_key() {
@@ -45,10 +48,35 @@ std::string random_key() {
 
 /// A file that comes. Threads: the connection's writes it, who waits for it reads it, under the mutex.
 struct Download {
+    std::string name;
+    std::filesystem::path part;
     std::mutex mutex;
     std::condition_variable changed;
     std::ofstream out;
+    ByteDigest digest;           ///< of what is here
     int64_t here = 0, size = -1; ///< bytes; size: not known yet
+    bool asked = false;          ///< nothing has come since it was asked for
+    /// Takes what a former try has left, and opens the file to go on. \return false: it cannot be written
+    bool open() {
+        if (std::ifstream in(part, std::ios::binary); in) {
+            std::vector<uint8_t> piece(size_t{1} << 20);
+            while (in) {
+                in.read(reinterpret_cast<char*>(piece.data()), static_cast<std::streamsize>(piece.size()));
+                digest.add(std::span(piece).first(static_cast<size_t>(in.gcount())));
+                here += in.gcount();
+            }
+        }
+        out.open(part, std::ios::binary | std::ios::app);
+        return static_cast<bool>(out);
+    }
+    /// The server has other bytes than those that are here.
+    void begin_anew() {
+        out.close();
+        out.open(part, std::ios::binary | std::ios::trunc);
+        here = 0;
+        size = -1;
+        digest = {};
+    }
     bool done = false;
     std::string problem;
     void end(const std::string& why) {
@@ -59,6 +87,12 @@ struct Download {
         changed.notify_all();
     }
 };
+
+LinkOffers no_offers(const std::string& problem) {
+    LinkOffers offers;
+    offers.problem = problem;
+    return offers;
+}
 
 RunOutlook no_outlook(const std::string& problem) {
     RunOutlook outlook;
@@ -114,6 +148,7 @@ struct RemoteEngine::Impl {
                 connection.reset();
             }
             notes.reset();
+            end_download("the connection is closed");
             refuse_outlooks("the connection is closed");
             auto end = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
             end->async_wait([this, end](asio::error_code) { io.stop(); });
@@ -181,7 +216,11 @@ struct RemoteEngine::Impl {
         connection = std::make_shared<Connection>(Connection::Socket(std::move(socket)), longest_of_server);
         connection->start({.message = [this](const json& message) { take(message); },
                            .room = [this] { send_commands(); },
-                           .closed = [this](const std::string& why) { lost(why); }});
+                           .closed =
+                               [this, of = connection.get()](const std::string& why) {
+                                   lost(why, of->of_another_version() ? other_version_hint()
+                                                                      : std::string(no_server_hint));
+                               }});
         json hello = {{"type", message::hello},
                       {"name", options.name},
                       {"key", key},
@@ -191,8 +230,16 @@ struct RemoteEngine::Impl {
         connection->send(hello);
     }
 
+    /// What to do where the other side is another RefreshLab.
+    [[nodiscard]] std::string other_version_hint() const {
+        return options.road
+                   ? "install this RefreshLab there, or name where it stands there with --there; a server of "
+                     "the other one that still runs there has to be ended first"
+                   : "start `refreshlab serve` of this RefreshLab there";
+    }
+
     /// \param hint  what a person may do where nothing was ever connected
-    void lost(const std::string& why, const std::string& hint = "start one with `refreshlab serve`") {
+    void lost(const std::string& why, const std::string& hint = no_server_hint) {
         connection.reset();
         let_in = false;
         if (stopping) return;
@@ -210,7 +257,7 @@ struct RemoteEngine::Impl {
         if (before < last_given) refuse(no_connection());
         RemoteLink& link = *status_now.link;
         link.connected = false;
-        link.problem = why;
+        link.problem = hint == no_server_hint || hint.empty() ? why : why + "; " + hint;
         publish();
         pause = std::min<std::chrono::milliseconds>(longest_pause, pause * 8 / 5);
         retry_timer.expires_after(pause);
@@ -271,6 +318,7 @@ struct RemoteEngine::Impl {
         message.at("record").get_to(link.record);
         if (looked_at) connection->send({{"type", message::look}, {"position", *looked_at}});
         ask_scores();
+        ask_file();
         publish(); // first: who waits for the connection finds its status
         if (!std::exchange(told_first, true)) settled.set_value({});
         send_commands();
@@ -400,6 +448,10 @@ struct RemoteEngine::Impl {
         for (const json& file : message.at("files"))
             offers.files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<int64_t>(),
                                     visible_text(file.at("changed").get<std::string>(), longest_label)});
+        for (const json& part : message.at("parts"))
+            offers.parts.push_back({part_kind(part.at("kind").get<std::string>()),
+                                    visible_text(part.at("name").get<std::string>(), longest_label),
+                                    part.at("path").get<std::string>()});
         const std::lock_guard lock(mutex);
         const auto found = offers_asked.find(message.at("id").get<uint64_t>());
         if (found == offers_asked.end()) return;
@@ -411,23 +463,39 @@ struct RemoteEngine::Impl {
         if (!download || download_id != message.at("id").get<uint64_t>()) return; // one that was left
         if (const auto problem = message.find("problem"); problem != message.end())
             return end_download(visible_text(problem->get<std::string>(), longest_reason));
-        const auto& bytes = message.at("bytes").get_binary();
+        const std::vector<uint8_t>& bytes = message.at("bytes").get_binary();
         const auto offset = message.at("offset").get<int64_t>(), size = message.at("size").get<int64_t>();
         bool done = false;
         {
             const std::lock_guard lock(download->mutex);
-            if (offset != download->here || (download->size >= 0 && size != download->size))
+            if (std::exchange(download->asked, false)) {
+                if (offset == 0 && download->here > 0) download->begin_anew();
+                download->size = size;
+            }
+            if (offset != download->here || size != download->size)
                 throw ProtocolError("pieces of a file are not in their order");
             download->out.write(reinterpret_cast<const char*>(bytes.data()),
                                 static_cast<std::streamsize>(bytes.size()));
             download->here += static_cast<int64_t>(bytes.size());
-            download->size = size;
+            download->digest.add(bytes);
             done = download->here >= size;
             if (done) download->out.close();
             download->changed.notify_all();
         }
         if (!download->out) return leave_download("it cannot be written here: is the disk full?");
-        if (done) end_download({});
+        if (done) leave_download({}); // the server's copy is needed no more
+    }
+
+    /// For the first time, or again in another connection.
+    void ask_file() {
+        if (!download || !let_in) return;
+        const std::lock_guard lock(download->mutex);
+        download->asked = true;
+        connection->send({{"type", message::file_asked},
+                          {"id", download_id},
+                          {"name", download->name},
+                          {"have", download->here},
+                          {"digest", download->digest.value()}});
     }
 
     void end_download(const std::string& why) {
@@ -440,12 +508,11 @@ struct RemoteEngine::Impl {
         end_download(why);
     }
 
-    /// Whoever waits for an answer gets none.
+    /// Whoever waits for an answer gets none. A file goes on when the connection is back.
     void refuse_outlooks(const std::string& why) {
-        end_download(why);
         const std::lock_guard lock(mutex);
         for (auto& [id, promise] : offers_asked)
-            promise.set_value({{}, {}, why});
+            promise.set_value(no_offers(why));
         offers_asked.clear();
         for (auto& [id, promise] : outlooks)
             promise.set_value(no_outlook(why));
@@ -602,7 +669,7 @@ LinkOffers RemoteEngine::offers() const {
     if (answer.wait_for(outlook_patience) == std::future_status::ready) return answer.get();
     const std::lock_guard lock(m_impl->mutex);
     m_impl->offers_asked.erase(id);
-    return {{}, {}, "the server has not answered"};
+    return no_offers("the server has not answered");
 }
 
 void RemoteEngine::fetch_file(const std::string& name, const std::filesystem::path& to,
@@ -612,22 +679,24 @@ void RemoteEngine::fetch_file(const std::string& name, const std::filesystem::pa
     };
     const std::filesystem::path part = to.string() + ".part";
     const auto download = std::make_shared<Download>();
-    download->out.open(part, std::ios::binary | std::ios::trunc);
-    if (!download->out) throw Error("writing", part.string(), "this file cannot be made");
+    download->name = name;
+    download->part = part;
+    if (!download->open()) throw Error("writing", part.string(), "this file cannot be made");
     uint64_t id = 0;
     {
         const std::lock_guard lock(m_impl->mutex);
         id = ++m_impl->last_outlook;
     }
-    asio::post(m_impl->io, [impl = m_impl.get(), id, name, download] {
+    asio::post(m_impl->io, [impl = m_impl.get(), id, download] {
         impl->end_download("another file is fetched now");
         if (!impl->let_in) return download->end("there is no connection to the server");
         impl->download = download;
         impl->download_id = id;
-        impl->connection->send({{"type", message::file_asked}, {"id", id}, {"name", name}});
+        impl->ask_file();
     });
     bool left = false;
     std::string problem;
+    bool nothing = false; ///< has come
     {
         std::unique_lock lock(download->mutex);
         while (!download->done) {
@@ -641,6 +710,7 @@ void RemoteEngine::fetch_file(const std::string& name, const std::filesystem::pa
             if (left) break;
         }
         problem = download->problem;
+        nothing = download->here == 0;
     }
     std::error_code error;
     if (left) {
@@ -655,8 +725,8 @@ void RemoteEngine::fetch_file(const std::string& name, const std::filesystem::pa
         if (error) problem = error.message();
     }
     if (problem.empty()) return;
-    std::filesystem::remove(part, error);
-    throw failed(problem);
+    if (nothing) std::filesystem::remove(part, error);
+    throw failed(problem); // what is here stays for the next try
 }
 
 void RemoteEngine::take_wheel() {

@@ -1,6 +1,7 @@
 #include "engine/remote/row_sender.h"
 
 #include "engine/landscape/landscape_rows.h"
+#include "engine/remote/byte_digest.h"
 #include "engine/remote/json_fields.h"
 
 #include <algorithm>
@@ -80,16 +81,16 @@ bool same(const std::weak_ptr<const AttentionRows>& a, const std::shared_ptr<con
 } // namespace
 
 uint64_t fingerprint(const AttentionRows& rows) {
-    uint64_t hash = 0xCBF29CE484222325ULL;
+    ByteDigest digest;
     const auto add = [&](const auto& values) {
-        for (const std::byte byte : std::as_bytes(std::span(values)))
-            hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001B3ULL;
+        const auto bytes = std::as_bytes(std::span(values));
+        digest.add({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
     };
     add(rows.layers);
     add(rows.edges);
     add(rows.exact_keys);
     add(rows.weights);
-    return hash;
+    return digest.value();
 }
 
 RowSender::RowSender()
@@ -118,7 +119,8 @@ json RowSender::resume(std::span<const std::shared_ptr<const Recording>> runs, c
         if (id == recording->info().id) continue;
         m_told.push_back(id);
         const auto there = std::ranges::find_if(runs, [&](const auto& r) { return r->info().id == id; });
-        if (there == runs.end() || !run.at(1).get<bool>()) continue;
+        // One that came again after the client's run is told again.
+        if (there >= found || !run.at(1).get<bool>()) continue;
         others.push_back(go_on_with(*there, all_but_the_end(**there)));
         m_had[id].no_drift = drifts_of(run.at(2), **there);
     }
@@ -164,6 +166,8 @@ void RowSender::begin(const std::shared_ptr<const Recording>& recording) {
     m_has.no_drift.insert(m_drifts_on_the_way.begin(), m_drifts_on_the_way.end());
     heavy_has_come();
     if (m_recording) m_had[m_recording->info().id] = std::move(m_has);
+    std::erase_if(m_had,
+                  [&](const auto& had) { return !m_writer.run(had.first); }); // nobody branches from it
     m_has = shares ? m_had[info.parent_id] : Has();
     std::erase_if(m_has.rows, [&](const auto& has) { return has.first.first >= end; });
     std::erase_if(m_has.no_drift, [&](size_t n) { return n >= recording->inherited().drifts; });

@@ -36,7 +36,7 @@ std::vector<Number> numbers_of_bytes(const json& value, size_t count) {
 void ScoreSender::look(std::shared_ptr<const Recording> run, int64_t position) {
     if (run != m_run) m_told.clear();
     m_run = std::move(run);
-    m_position = position;
+    m_position = std::clamp<int64_t>(position, -1, int64_t{1} << 40); // beyond it is none either
     if (m_run) m_run->entry_scores().ask();
 }
 

@@ -68,9 +68,10 @@ std::string complaints(ImGuiTest& test) {
 
 Stage::Kind kind_of(const Case& test) {
     const std::string category = test.category;
-    return category == "first start" ? Stage::Kind::first_start
-           : category == "remote"    ? Stage::Kind::remote
-                                     : Stage::Kind::usual;
+    return category == "first start"     ? Stage::Kind::first_start
+           : category == "remote"        ? Stage::Kind::remote
+           : category == "two processes" ? Stage::Kind::two_processes
+                                         : Stage::Kind::usual;
 }
 
 /// One window and all its tests. The hints of the first start are a property of the window, as is its engine, so they have their own.
@@ -79,9 +80,10 @@ ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, Stage::Kind k
                                          const std::string& filter) {
     ImGuiTestEngine* engine = ImGuiTestEngine_CreateContext();
     const std::string report =
-        std::string(RL_BUILD_DIR) + (kind == Stage::Kind::first_start ? "/test_gui_first_start.xml"
-                                     : kind == Stage::Kind::remote    ? "/test_gui_remote.xml"
-                                                                      : "/test_gui.xml");
+        std::string(RL_BUILD_DIR) + (kind == Stage::Kind::first_start     ? "/test_gui_first_start.xml"
+                                     : kind == Stage::Kind::remote        ? "/test_gui_remote.xml"
+                                     : kind == Stage::Kind::two_processes ? "/test_gui_two_processes.xml"
+                                                                          : "/test_gui.xml");
     ImGuiTestEngineResultSummary result;
     try {
         Stage on(kind);
@@ -137,17 +139,18 @@ ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, Stage::Kind k
 int run(const std::string& filter) {
     std::vector<Case> cases;
     for (auto* list :
-         {&run_cases,          &threshold_cases, &plot_cases,   &axis_cases,         &event_cases,
-          &layer_cases,        &policy_cases,    &text_cases,   &timeline_cases,     &map_cases,
-          &distribution_cases, &window_cases,    &shell_cases,  &file_cases,         &job_cases,
-          &workspace_cases,    &settings_cases,  &option_cases, &input_cases,        &landscape_cases,
-          &comparison_cases,   &exactness_cases, &runs_cases,   &cache_policy_cases, &painted_cases,
-          &tour_cases,         &remote_cases,    &last_cases})
+         {&run_cases,          &threshold_cases, &plot_cases,        &axis_cases,         &event_cases,
+          &layer_cases,        &policy_cases,    &text_cases,        &timeline_cases,     &map_cases,
+          &distribution_cases, &window_cases,    &shell_cases,       &file_cases,         &job_cases,
+          &workspace_cases,    &settings_cases,  &option_cases,      &input_cases,        &landscape_cases,
+          &comparison_cases,   &exactness_cases, &runs_cases,        &cache_policy_cases, &painted_cases,
+          &tour_cases,         &remote_cases,    &two_process_cases, &last_cases})
         for (const Case& test : list())
             cases.push_back(test);
     int tested = 0, passed = 0, left = 0;
     bool whole = true;
-    for (const auto kind : {Stage::Kind::first_start, Stage::Kind::remote, Stage::Kind::usual}) {
+    for (const auto kind :
+         {Stage::Kind::first_start, Stage::Kind::remote, Stage::Kind::two_processes, Stage::Kind::usual}) {
         const auto result = play_window(cases, kind, filter);
         tested += result.CountTested;
         passed += result.CountSuccess;

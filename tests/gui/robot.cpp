@@ -2,6 +2,7 @@
 
 #include "engine/control/parameters.h"
 #include "engine/record/recording/recording.h"
+#include "engine/remote/offered_parts.h"
 #include "ui/scene/runs/run_set.h"
 
 #include <imgui_internal.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <stdexcept>
 #include <unordered_set>
 
 namespace refreshlab::gui {
@@ -22,7 +24,7 @@ AppWindow::Options window_options(Stage::Kind kind) {
     options.height = 800;
     options.shell.restore_user_layout = false;
     options.shell.first_start_hints = kind == Stage::Kind::first_start;
-    options.shell.remote = kind == Stage::Kind::remote;
+    options.shell.remote = kind == Stage::Kind::remote || kind == Stage::Kind::two_processes;
     options.state_folder = std::filesystem::path(RL_BUILD_DIR) / "test_gui_state";
     options.command_line = "test_gui";
     options.shell.ask_before_closing = true;
@@ -61,10 +63,18 @@ int colour_distance(uint32_t a, uint32_t b) {
 
 Stage::Stage(Kind kind)
     : link([&]() -> std::unique_ptr<remote::RemoteEngine> {
-        if (kind != Kind::remote) return nullptr;
-        serve();
         remote::RemoteEngine::Options options;
-        options.server = server->endpoint();
+        if (kind == Kind::remote) {
+            serve();
+            options.server = server->endpoint();
+        } else if (kind == Kind::two_processes) {
+            const auto folder = Robot::scratch("far");
+            std::filesystem::remove_all(folder);
+            far = std::make_unique<ServerProcess>(folder);
+            options.server = remote::parse_endpoint(far->address(), "--connect");
+        } else {
+            return nullptr;
+        }
         options.name = "the window";
         return std::make_unique<remote::RemoteEngine>(options);
     }())
@@ -78,7 +88,14 @@ void Stage::serve(const std::string& on) {
     const auto assets = std::filesystem::path(RL_BUILD_DIR).parent_path() / "assets";
     options.models = [assets] { return models_in(assets / "models"); };
     options.files = Robot::scratch("served");
+    options.parts = [] { return remote::parts_in(Robot::scratch("parts")); };
     server = std::make_unique<remote::EngineServer>(engine, options);
+}
+
+std::filesystem::path Stage::far_trace() {
+    for (const auto& entry : std::filesystem::directory_iterator(Robot::scratch("far")))
+        if (entry.path().extension() == ".rlt") return entry.path();
+    throw std::runtime_error("the server has recorded nothing");
 }
 
 void Stage::turn() {

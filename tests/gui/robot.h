@@ -4,6 +4,7 @@
 #include "engine/remote/engine_server.h"
 #include "engine/remote/remote_engine.h"
 #include "engine/session/worker/session_worker.h"
+#include "tests/gui/server_process.h"
 #include "ui/state/action.h"
 
 #include <imgui.h>
@@ -52,10 +53,12 @@ struct Stage {
     enum class Kind : uint8_t {
         first_start, ///< with its hints
         usual,
-        remote ///< the window has the engine through a socket
+        remote,        ///< the window has the engine through a socket
+        two_processes, ///< the same, and the engine is in a process of its own: `engine` here has no run
     };
     SessionWorker engine;
     std::unique_ptr<remote::EngineServer> server; ///< of a remote one, as is the link
+    std::unique_ptr<ServerProcess> far;           ///< of two processes
     std::unique_ptr<remote::RemoteEngine> link;
     AppWindow window;
     std::set<std::string, std::less<>> ran;
@@ -68,6 +71,7 @@ struct Stage {
     explicit Stage(Kind kind);
     /// \param on  as remote::parse_endpoint() reads it
     void serve(const std::string& on = "127.0.0.1:0");
+    [[nodiscard]] static std::filesystem::path far_trace(); ///< of the other process
     /// One frame, then a wait for the engine if the test waits.
     void turn();
 };
@@ -176,6 +180,7 @@ struct Case {
 [[nodiscard]] std::vector<Case> tour_cases();
 [[nodiscard]] std::vector<Case> runs_cases();
 [[nodiscard]] std::vector<Case> remote_cases();
+[[nodiscard]] std::vector<Case> two_process_cases();
 [[nodiscard]] std::vector<Case> last_cases(); ///< must run after all others: they compare and quit
 
 } // namespace refreshlab::gui

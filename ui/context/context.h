@@ -123,6 +123,10 @@ struct UiContext {
         const auto id = signal_id(name);
         return id ? &signals()[*id] : nullptr;
     }
+    /// What the server of a connected window offers, for panels that say in each frame that they want it; null: the engine is here, or the
+    /// server has not answered yet.
+    const LinkOffers* offers = nullptr;
+    bool wants_offers = false;
     /// Which number of its layers a layered signal's plot shows, of those that the shown run has.
     [[nodiscard]] LayerPick layer_pick(const Signal& signal) const {
         return signal.layered

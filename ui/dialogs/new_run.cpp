@@ -45,6 +45,7 @@ std::string NewRun::problem() {
 RunConfig NewRun::result() const {
     RunConfig run = config;
     run.task = task.value_or(TaskConfig{});
+    if (!run.task.almanac.empty() && !almanac_there.empty()) run.task.almanac = almanac_there;
     run.prompt_cache.clear(); // this dialog's runs read their prompt
     if (run.prompt != m_first_prompt) {
         run.given_text.clear();

@@ -20,6 +20,8 @@ public:
     RunConfig config;               ///< as edited so far
     std::string seed;               ///< as typed
     std::optional<TaskConfig> task; ///< of the prompt as it was when it was last looked up
+    /// The file of its facts on the machine of the engine; empty: the one that `task` names.
+    std::string almanac_there = {};
 
     /// The bundled task that the prompt belongs to, so that its answer can be scored. Reads the prompt files, some
     /// milliseconds. Throws Error.

@@ -86,6 +86,7 @@ private:
     [[nodiscard]] bool draw_buttons(); ///< false: the dialog is done
     [[nodiscard]] bool draw_start();
     void start();
+    void look_for_almanac();
     void look_for_task() {
         m_state.guarded([&] { m_run.look_for_task(); });
     }
@@ -154,6 +155,7 @@ void NewRunDialog::draw_prompt(float column) {
     if (ImGui::IsItemDeactivatedAfterEdit()) look_for_task();
     ImGui::PopStyleVar();
     draw_fault(Part::prompt, column);
+    look_for_almanac();
     label_before("", column);
     std::string about =
         m_run.task ? fmt::format("Belongs to the bundled task {}: its tokens are scored right or wrong",
@@ -165,6 +167,20 @@ void NewRunDialog::draw_prompt(float column) {
     muted_text(m_state.ctx, about);
     label_before("", column);
     ImGui::Checkbox("Use the text as it is, without the model's chat template", &m_run.config.raw_prompt);
+}
+
+/// The task's facts are a file of the engine's machine: the server's of the same name.
+void NewRunDialog::look_for_almanac() {
+    UiContext& ctx = m_state.ctx;
+    m_run.almanac_there.clear();
+    if (!ctx.status->link || !m_run.task || m_run.task->almanac.empty()) return;
+    ctx.wants_offers = true;
+    if (ctx.offers == nullptr) return;
+    const std::string name = std::filesystem::path(m_run.task->almanac).filename().string();
+    for (const LinkOffers::Part& part : ctx.offers->parts)
+        if (part.kind == LinkOffers::Part::Kind::almanac &&
+            std::filesystem::path(part.path).filename() == name)
+            m_run.almanac_there = part.path;
 }
 
 void NewRunDialog::draw_prompt_chooser() {

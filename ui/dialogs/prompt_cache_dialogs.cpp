@@ -83,6 +83,8 @@ public:
         look(state);
         muted_text(state.ctx, "Its prompt is not read again. Models, mode and settings are those of the next "
                               "run; a cache of another model is refused.");
+        if (state.ctx.status->link)
+            return draw_offered(state, LinkOffers::Part::Kind::prompt_cache, ImGui::GetFontSize() * 14);
         return draw_path(state, ImGui::GetFontSize() * 14, "Run");
     }
 

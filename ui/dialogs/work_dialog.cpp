@@ -1,5 +1,6 @@
 #include "ui/dialogs/work_dialog.h"
 
+#include "ui/draw/offered_files.h"
 #include "ui/draw/widgets.h"
 
 #include <imgui.h>
@@ -21,15 +22,40 @@ std::shared_ptr<WorkOutcome> PathDialog::begin() {
     return m_work = std::make_shared<WorkOutcome>();
 }
 
+bool PathDialog::settle() {
+    if (!m_work || !m_work->done) return false;
+    m_fault = m_work->fault;
+    const bool cancelled = m_work->cancelled && *m_work->cancelled;
+    m_work.reset();
+    return m_fault.empty() && !cancelled;
+}
+
+void PathDialog::draw_fault(UiContext& ctx) const {
+    if (m_fault.empty()) return;
+    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
+    ImGui::TextWrapped("%s", m_fault.c_str());
+    ImGui::PopStyleColor();
+    const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+    ctx.landmarks.set("dialog/fault", {low.x, low.y, size.x, size.y});
+}
+
+bool PathDialog::draw_offered(ShellState& state, LinkOffers::Part::Kind kind, float list_height) {
+    if (settle()) return false;
+    ImGui::BeginDisabled(m_work != nullptr);
+    const auto chosen = offered_file(state.ctx, kind, list_height);
+    ImGui::EndDisabled();
+    draw_fault(state.ctx);
+    if (m_work) return draw_waiting(state.ctx);
+    if (chosen) work_on(state, *chosen);
+    const float cancel = ImGui::GetFontSize() * 5;
+    ImGui::SetCursorPosX(content_right() - cancel);
+    return !ImGui::Button("Cancel", ImVec2(cancel, 0));
+}
+
 bool PathDialog::draw_path(ShellState& state, float list_height, const char* go, std::string problem) {
-    if (m_work && m_work->done) {
-        m_fault = m_work->fault;
-        const bool cancelled = m_work->cancelled && *m_work->cancelled;
-        m_work.reset();
-        if (m_fault.empty() && !cancelled) {
-            m_picker.accept(state.ctx);
-            return false;
-        }
+    if (settle()) {
+        m_picker.accept(state.ctx);
+        return false;
     }
     const bool waiting = m_work != nullptr;
     ImGui::BeginDisabled(waiting);
@@ -37,13 +63,7 @@ bool PathDialog::draw_path(ShellState& state, float list_height, const char* go,
     const bool enter = m_picker.draw(state.ctx, list_height);
     ImGui::EndDisabled();
     if (m_picker.path().string() != before) m_fault.clear();
-    if (!m_fault.empty()) {
-        ImGui::PushStyleColor(ImGuiCol_Text, state.ctx.theme.text_error);
-        ImGui::TextWrapped("%s", m_fault.c_str());
-        ImGui::PopStyleColor();
-        const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
-        state.ctx.landmarks.set("dialog/fault", {low.x, low.y, size.x, size.y});
-    }
+    draw_fault(state.ctx);
     if (waiting) return draw_waiting(state.ctx);
     if (const std::string own = m_picker.problem(); !own.empty()) problem = own;
     if (m_asked_path != m_picker.path().string()) m_asking = false;

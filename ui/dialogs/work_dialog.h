@@ -27,6 +27,8 @@ protected:
     /// \param problem  why it cannot be done now, besides the path's own; empty: it can
     /// \return false to close the dialog. Calls work_on() where the person has said go.
     bool draw_path(ShellState& state, float list_height, const char* go, std::string problem = {});
+    /// The same with a list of the server's files of a kind in place of this machine's; a click on one has said go.
+    bool draw_offered(ShellState& state, LinkOffers::Part::Kind kind, float list_height);
     /// Begins the work on the path, by start().
     virtual void work_on(ShellState& state, const std::filesystem::path& path) = 0;
     /// As ShellState::start_job(); the dialog waits for it.
@@ -36,6 +38,9 @@ protected:
     [[nodiscard]] bool working() const { return m_work && !m_work->done; }
 
 private:
+    /// Takes up what became of the work. \return whether it is done, and well
+    [[nodiscard]] bool settle();
+    void draw_fault(UiContext& ctx) const;
     enum class Answer : uint8_t { none, go, close };
     [[nodiscard]] Answer buttons(const UiContext& ctx, const char* go, const std::string& problem);
     [[nodiscard]] Answer question(const UiContext& ctx);

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/offered_files.h"
 #include "ui/draw/widgets.h"
 
 #include <fmt/format.h>
@@ -178,6 +179,7 @@ std::optional<CachePolicyConfig> CacheControls::draw_file(UiContext& ctx, const 
         if (!ImGui::IsKeyPressed(ImGuiKey_Escape, false)) change = take(ctx, of, file.key, false, m_text);
     }
     ImGui::SameLine();
+    const bool there = ctx.status->link.has_value(); // the file is the server's
     if (ImGui::Button("...##file", ImVec2(button, 0))) {
         const bool gate = file.kind == CacheFile::Kind::gate;
         m_picker = std::make_unique<PathPicker>(ctx, PathPicker::Want::open_file, gate ? "gate" : "profile",
@@ -186,7 +188,13 @@ std::optional<CachePolicyConfig> CacheControls::draw_file(UiContext& ctx, const 
     }
     ImGui::SetItemTooltip("Choose the file");
     ImGui::SetNextWindowSize(ImVec2(em * 30, 0));
-    if (m_picker && ImGui::BeginPopup("choose a file")) {
+    if (there && ImGui::BeginPopup("choose a file")) {
+        if (const auto chosen = offered_file(ctx, LinkOffers::Part::Kind::gate, em * 12)) {
+            change = take(ctx, of, file.key, false, *chosen);
+            ImGui::CloseCurrentPopup();
+        }
+        ImGui::EndPopup();
+    } else if (m_picker && !there && ImGui::BeginPopup("choose a file")) {
         const bool enter = m_picker->draw(ctx, em * 12);
         const std::string problem = m_picker->problem();
         ImGui::BeginDisabled(!problem.empty());

@@ -109,6 +109,11 @@ void Shell::Impl::watch_link() {
     UiContext& ctx = state.ctx;
     const auto& link = ctx.status->link;
     if (!link) return;
+    if (!std::exchange(ctx.wants_offers, false))
+        offers.reset(); // the next panel gets the files of its time
+    else if (!offers)
+        offers.emplace(state);
+    ctx.offers = offers ? offers->look() : nullptr;
     if (ctx.recording && ctx.steps > 0)
         ctx.engine.look_at(*ctx.recording, ctx.recording->prompt_length() + ctx.shown_step() - 1);
     const RemoteLink before = last_link.value_or(RemoteLink{.server = link->server});

@@ -1,6 +1,7 @@
 #pragma once
 
 // Shared by the files of the shell.
+#include "ui/dialogs/link_offers.h"
 #include "ui/panels/panel.h"
 #include "ui/shell/session_keeping.h"
 #include "ui/shell/shell.h"
@@ -68,7 +69,8 @@ struct Shell::Impl {
     std::string last_trace_error;
     uint64_t last_errors = 0; ///< refused commands that have been told
     EngineState last_state = EngineState::idle;
-    std::optional<RemoteLink> last_link; ///< as it has been told
+    std::optional<RemoteLink> last_link;  ///< as it has been told
+    std::optional<OffersOfServer> offers; ///< asked since a panel wanted them
     std::map<std::string, std::string, std::less<>>
         panel_problems;         ///< message shown in the panel; logged once
     size_t logged_commands = 0; ///< of the shown recording

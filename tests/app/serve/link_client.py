@@ -9,7 +9,7 @@ import sys
 
 import cbor2
 
-VERSION = 2
+VERSION = 3
 MESSAGES, HEAVY, RECEIVED = 0, 1, 2
 
 

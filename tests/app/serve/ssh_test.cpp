@@ -172,7 +172,8 @@ TEST_CASE("through ssh a server is started, steered and ended; after a loss it i
         CHECK(link.status()->link->problem.empty()); // it is the same server
         link.send(command::Step{4});
         REQUIRE(watch.until([&](const EngineStatus& s) {
-            return s.state == EngineState::paused && link.recording()->steps() == 12;
+            return s.state == EngineState::paused && link.recording()->steps() == 12 &&
+                   s.link->rows_to_come == 0;
         }));
         here = link.recording();
         CHECK(remote::answers(host.socket()));

@@ -3,6 +3,7 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/remote/engine_server.h"
 #include "engine/remote/offered_files.h"
+#include "engine/remote/offered_parts.h"
 #include "engine/remote/remote_engine.h"
 #include "tests/engine/record/random_recording.h"
 #include "tests/engine/remote/fake_engine.h"
@@ -102,6 +103,60 @@ TEST_CASE("a server offers its models and traces, and a trace that grows is fetc
         CHECK(!entry.path().filename().string().starts_with(".sent"));
 }
 
+TEST_CASE("almanacs, gates and saved caches are offered by what they are, not by their names", "[remote]") {
+    TemporaryFolder folder;
+    const auto put = [&](const char* name, const std::string& text) {
+        std::ofstream(folder / name, std::ios::binary) << text;
+    };
+    const auto safetensors = [](const std::string& header, uint64_t length) {
+        std::string bytes;
+        for (int i = 0; i < 8; ++i)
+            bytes += static_cast<char>(length >> (8 * i) & 0xFF);
+        return bytes + header;
+    };
+    const auto of_format = [&](const std::string& format) {
+        const std::string header = R"({"__metadata__": {"format": ")" + format + R"("}})";
+        return safetensors(header, header.size());
+    };
+    put("gate.safetensors", of_format("refreshlab gate"));
+    put("cache.safetensors", of_format("refreshlab prompt cache"));
+    put("model.safetensors", of_format("pt"));
+    put("plain.safetensors", safetensors("{}", 2));
+    put("cut.safetensors", safetensors("{}", 200));
+    put("huge.safetensors", safetensors("{}", uint64_t{1} << 60));
+    put("short.safetensors", "abc");
+    put("list.safetensors", safetensors("[1]", 3));
+    put("facts.json", R"({"Ashute": {"home": "farm", "colour": "wooden", "animal": "bear"}})");
+    put("other.json", R"({"Ashute": 1})");
+    put("broken.json", "{");
+    put("gate.txt", of_format("refreshlab gate"));
+    fs::create_directories(folder / "folder.json");
+    const auto parts = parts_in(folder.path());
+    REQUIRE(parts.size() == 3);
+    using Part = LinkOffers::Part;
+    CHECK(parts[0] ==
+          Part{Part::Kind::prompt_cache, "cache.safetensors", (folder / "cache.safetensors").string()});
+    CHECK(parts[1] == Part{Part::Kind::almanac, "facts.json", (folder / "facts.json").string()});
+    CHECK(parts[2] == Part{Part::Kind::gate, "gate.safetensors", (folder / "gate.safetensors").string()});
+    CHECK(parts_in(folder / "nowhere").empty());
+    for (const Part& part : parts)
+        CHECK(part_kind(part_name(part.kind)) == part.kind);
+    CHECK_THROWS_AS(part_kind("a spoon"), Error);
+
+    const fs::path assets =
+        fs::path(RL_SOURCE_DIR) / "assets"; // the kinds are named as those who write these files name them
+    CHECK(parts_in(assets / "models" / "llama-tales-student" / "gates").size() == 2);
+    CHECK(parts_in(assets / "prompts").size() == 1);
+
+    FakeEngine engine;
+    EngineServer::Options options;
+    options.listen = parse_endpoint("127.0.0.1:0", "--listen");
+    options.parts = [&] { return parts_in(folder.path()); };
+    EngineServer server(engine, options);
+    RemoteEngine link(to(server.endpoint()));
+    CHECK(link.offers().parts == parts);
+}
+
 TEST_CASE("a client reads no file that a server has not offered", "[remote]") {
     Place place;
     FakeEngine engine;
@@ -137,8 +192,7 @@ TEST_CASE("a client reads no file that a server has not offered", "[remote]") {
     CHECK_THROWS_AS(engine.fetch_file("run.rlt", here, goes_on), Error); // an engine of this process
 }
 
-TEST_CASE("a file that is no trace, a fetch that is left and a connection that is lost leave nothing",
-          "[remote]") {
+TEST_CASE("a file that is no trace and a fetch that is left leave nothing", "[remote]") {
     Place place;
     place.grow(400);
     std::ofstream(place.traces() / "broken.rlt") << std::string(5000, 'x');
@@ -150,12 +204,55 @@ TEST_CASE("a file that is no trace, a fetch that is left and a connection that i
     CHECK_THROWS_AS(link.fetch_file("broken.rlt", here, goes_on), Error);
     link.fetch_file("run.rlt", here, [](double share) { return share <= 0; });
     CHECK(!fs::exists(here));
-    slow.cut_after(20'000);
-    CHECK_THROWS_AS(link.fetch_file("run.rlt", here, goes_on), Error);
-    CHECK(!fs::exists(here));
     CHECK(!fs::exists(here.string() + ".part"));
     // A folder that is not there any more.
     CHECK_THROWS_AS(link.fetch_file("run.rlt", "/nowhere/at/all", goes_on), Error);
+}
+
+TEST_CASE("a fetch that was interrupted goes on with the bytes that are missing", "[remote]") {
+    Place place;
+    place.grow(400);
+    FakeEngine engine;
+    EngineServer server(engine, place.options());
+    SlowLink slow(server.endpoint(), {.bytes_per_s = 1'000'000});
+    RemoteEngine link(to(slow.endpoint()));
+    const fs::path here = place.folder / "here.rlt", part = here.string() + ".part";
+    const auto fetched = [&] {
+        const uint64_t before = slow.bytes_from_server();
+        link.fetch_file("run.rlt", here, goes_on);
+        CHECK(!fs::exists(part));
+        return slow.bytes_from_server() - before;
+    };
+    const auto bytes_of = [](const fs::path& path) {
+        std::ifstream file(path, std::ios::binary);
+        return std::string{std::istreambuf_iterator<char>(file), {}};
+    };
+    const uint64_t all = fetched();
+    const std::string whole = bytes_of(here);
+    REQUIRE(whole.size() > 100'000);
+    // The connection is lost in the middle, and the run goes on meanwhile: the rest is that of the same moment.
+    slow.cut_after(all / 2);
+    bool grown = false;
+    const uint64_t before = slow.bytes_from_server();
+    link.fetch_file("run.rlt", here, [&](double share) {
+        if (share > 0.2 && !std::exchange(grown, true)) place.grow(50);
+        return true;
+    });
+    CHECK(slow.bytes_from_server() - before < all * 5 / 4);
+    CHECK(bytes_of(here) == whole);
+    // What a window has left that was closed on the way.
+    REQUIRE(fetched() > all);
+    const std::string longer = bytes_of(here);
+    CHECK(!first_difference(*load_trace(here).at(0), *place.live));
+    std::ofstream(part, std::ios::binary) << longer.substr(0, longer.size() * 3 / 4);
+    CHECK(fetched() < all / 2);
+    CHECK(bytes_of(here) == longer);
+    std::ofstream(part, std::ios::binary) << longer; // all of it was there
+    CHECK(fetched() < all / 8);
+    CHECK(bytes_of(here) == longer);
+    std::ofstream(part, std::ios::binary) << std::string(longer.size() / 2, 'x'); // of something else
+    fetched();
+    CHECK(bytes_of(here) == longer);
 }
 
 TEST_CASE("the rows of a run come while a file comes", "[remote]") {

@@ -282,7 +282,8 @@ TEST_CASE("another version of the protocol is named on both sides", "[remote]") 
     CHECK_THROWS_WITH(RemoteEngine(options),
                       ContainsSubstring(fmt::format("speaks version {}", protocol_version + 41)) &&
                           ContainsSubstring(fmt::format("this program version {}", protocol_version)) &&
-                          ContainsSubstring("the same RefreshLab"));
+                          ContainsSubstring("the same RefreshLab") &&
+                          ContainsSubstring("start `refreshlab serve` of this RefreshLab there"));
     thread.join();
 }
 
@@ -304,6 +305,19 @@ TEST_CASE("bad bytes end their own connection and nothing else", "[remote]") {
         {{"type", "outlook_asked"}, {"id", 1}, {"config", {{"seed", "x"}}}},
         {{"type", "look"}, {"position", 3}},
         {{"type", "wheel"}, {"x", json::array({1, 2})}},
+        {{"type", "note"},
+         {"number", 1},
+         {"run", live->info().id},
+         {"key", "k"},
+         {"note", {3, 4, 1, "text", ""}}},
+        {{"type", "note"},
+         {"number", 2},
+         {"run", live->info().id},
+         {"key", "k"},
+         {"note", {-3, 4, 99, "\xFF", ""}}},
+        {{"type", "note"}, {"number", 3}, {"run", "none"}, {"key", "k"}, {"note", nullptr}},
+        {{"type", "look_score"}, {"run", live->info().id}, {"position", INT64_MAX}},
+        {{"type", "file_asked"}, {"id", 1}, {"name", "x.rlt"}, {"have", -5}, {"digest", 3}},
         {{"type", "bye"}},
         {{"type", 7}}};
     for (int i = 0; i < 150; ++i) {

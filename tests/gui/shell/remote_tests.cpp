@@ -18,10 +18,18 @@ bool was_said(Robot& r, const std::string& part) {
 
 /// A run of a server, paused after a few steps that its window has asked for.
 void start_there(Robot& r, const RunConfig& run) {
+    r.ctx().run_action("file.close_trace"); // of a case before
+    r.ctx().runs.look_live();
+    r.frames(2);
+    const auto before = r.ctx().recording;
+    const auto stands = [&] {
+        return r.ctx().recording != before && r.ctx().of_engine() &&
+               r.ctx().status->state == EngineState::paused;
+    };
     r.window().engine().send(command::StartRun{run, true});
-    GUI_CHECK(r.until([&] { return r.ctx().status->state == EngineState::paused && r.ctx().recording; }));
+    GUI_CHECK(r.until(stands));
     r.window().engine().send(command::Step{12});
-    GUI_CHECK(r.until([&] { return r.ctx().steps == 12 && r.ctx().status->state == EngineState::paused; }));
+    GUI_CHECK(r.until([&] { return stands() && r.ctx().steps == 12; }));
 }
 
 bool same_here(Robot& r) {
@@ -173,14 +181,47 @@ void scores_come_when_they_are_looked_at(Robot& r) {
     GUI_CHECK(r.until([&] { return here.wanted() >= 0 && here.here(here.wanted()); }));
     GUI_CHECK(!r.shows("not here yet"));
     const int64_t position = here.wanted();
-    GUI_CHECK(here.at(0, position)->value == r.recording()->entry_scores().at(0, position)->value);
+    const auto same_scores = [&] { // and which step gave the newest
+        const auto x = here.column(position), y = r.recording()->entry_scores().column(position);
+        const bool same = std::ranges::equal(x, y, [](const auto& a, const auto& b) {
+            return a.step == b.step && (a.step < 0 || a.value == b.value);
+        });
+        int32_t newest = -1;
+        for (const auto& score : x)
+            newest = std::max(newest, score.step);
+        return same ? std::optional(newest) : std::nullopt;
+    };
+    GUI_CHECK(r.until([&] { return same_scores().has_value(); }));
     GUI_CHECK(r.recording()->entry_scores().asked());
-    r.act("run.step");
-    GUI_CHECK(r.until([&] {
-        const auto there = r.recording()->entry_scores().at(0, position), now = here.at(0, position);
-        return r.ctx().steps == 13 && there && now && there->step == now->step && there->value == now->value;
-    }));
+    r.act("run.step"); // from now on the policy tells its scores at every step
+    GUI_CHECK(r.until([&] { return r.ctx().steps == 13 && same_scores() == 13; }));
     r.move_away();
+}
+
+/// Saved caches of a prompt and gates are the server's files.
+void files_there_are_chosen(Robot& r) {
+    namespace fs = std::filesystem;
+    const fs::path folder = Robot::scratch("parts");
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    fs::copy_file(fs::path(r.config().student_dir) / "gates" / "trim_kv.safetensors",
+                  folder / "mine.safetensors");
+    start_there(r, r.config(200));
+    const fs::path saved = folder / "saved.safetensors";
+    const uint64_t ticket = r.window().engine().send(command::SavePromptCache{saved.string(), true});
+    GUI_CHECK(r.until([&] { return r.ctx().status->answered >= ticket; }));
+    GUI_CHECK(fs::exists(saved));
+    const auto first = r.ctx().recording;
+    r.act("file.from_prompt_cache");
+    GUI_CHECK(r.until([&] { return r.shows("saved.safetensors"); }));
+    GUI_CHECK(!r.shows("mine.safetensors")); // a gate is no cache
+    r.te->ItemClick("//Continue from a saved cache/**/###saved.safetensors");
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Continue from a saved cache"); }, 2000));
+    GUI_CHECK(r.until([&] { return r.ctx().recording != first && r.ctx().of_engine(); }));
+    GUI_CHECK(r.ctx().recording->info().config.prompt_cache == saved.string());
+    GUI_CHECK(r.ctx().recording->info().prompt_ids == first->info().prompt_ids);
+    r.act("run.stop");
+    fs::remove_all(folder);
 }
 
 } // namespace
@@ -193,7 +234,8 @@ std::vector<Case> remote_cases() {
              the_servers_files_are_offered},
             {"remote", "RE5 notes are the same in all windows and on the server", notes_cross_the_link},
             {"remote", "RE6 scores of cache entries come when they are looked at",
-             scores_come_when_they_are_looked_at}};
+             scores_come_when_they_are_looked_at},
+            {"remote", "RE8 saved caches of the server are chosen", files_there_are_chosen}};
 }
 
 } // namespace refreshlab::gui

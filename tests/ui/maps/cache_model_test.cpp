@@ -74,6 +74,39 @@ TEST_CASE("of columns that share a pixel the rarest origin is shown", "[ui][cach
           std::vector<Origin>{O::teacher_refresh, O::skipped, O::teacher_prefill});
 }
 
+TEST_CASE("values of drift maps that come late stand where they would have stood", "[ui][cache]") {
+    Recording whole(empty_recording(Mode::overfill, 4)->info(),
+                    empty_recording(Mode::overfill, 4)->token_table()),
+        late(whole.info(), whole.token_table());
+    std::vector<std::shared_ptr<const DriftMap>> maps;
+    for (int i = 0; i < 3; ++i) { // each lies over a part of the one before
+        DriftMap map{i, i, 2 + i, 3, 2, {}, {}, {}, {}};
+        late.add_drift(std::make_shared<DriftMap>(map));
+        for (auto* values : {&map.k, &map.v, &map.k_max, &map.v_max})
+            values->assign(6, static_cast<float>(i + 1));
+        maps.push_back(std::make_shared<DriftMap>(map));
+        whole.add_drift(maps.back());
+    }
+    const DriftColumns all = drift_columns(whole, 5, 12);
+    DriftColumns here;
+    CHECK(here.advance(late, 5, 12));
+    CHECK(here.lacks);
+    CHECK(here.layers == 2);
+    CHECK(is_absent(here.k[here.index(0, 3)]));
+    CHECK(drift_text(here, 0, 3).find("have not come from the server yet") != std::string::npos);
+    CHECK(!here.advance(late, 5, 12));
+    late.fill_drift(2, maps[2]); // the newest first
+    CHECK(here.advance(late, 5, 12));
+    CHECK(here.k[here.index(0, 4)] == 3);
+    late.fill_drift(0, maps[0]);
+    late.fill_drift(1, maps[1]);
+    CHECK(here.advance(late, 5, 12));
+    CHECK(!here.lacks);
+    REQUIRE(here.k.size() == all.k.size());
+    for (size_t i = 0; i < all.k.size(); ++i)
+        CHECK((is_absent(all.k[i]) ? is_absent(here.k[i]) : here.k[i] == all.k[i]));
+}
+
 TEST_CASE("an empty drift map says why", "[ui][cache]") {
     const auto recording = empty_recording(Mode::overfill, 4);
     append_step(*recording);

@@ -33,7 +33,8 @@ std::vector<Number> run_numbers(const ShellState& state) {
             ctx.theme.text_muted, "");
     else if (link && link->rows_to_come > 0)
         add(16, fmt::format("{} rows to come", format_thousands(link->rows_to_come)),
-            fmt::format("Attention rows that the link has not carried yet, {}; what is looked at comes first",
+            fmt::format("Attention rows and drift maps that the link has not carried yet, {}; what is looked "
+                        "at comes first",
                         bytes_text(link->bytes_to_come)),
             ctx.theme.text_muted, "000 rows to come");
     const int32_t max_tokens = ctx.recording && state.runs.away() ? ctx.recording->info().config.max_tokens
