@@ -216,6 +216,9 @@ TEST_CASE("a cache policy that is chosen gets a budget that the run reaches", "[
                ContainsSubstring("prompt has 40 tokens"));
     CHECK(budget_note(policy("h2o", {{"budget", 64}}), {40, 340}).empty());
     CHECK(budget_note(policy("h2o"), {}).empty());
+    CHECK(budget_note(policy("attention_gate"), {40, 340}).empty()); // a threshold decides
+    CHECK_THAT(budget_note(policy("attention_gate", {{"choose", 1}}), {40, 340}),
+               ContainsSubstring("40 tokens"));
 }
 
 } // namespace cache_choice_test

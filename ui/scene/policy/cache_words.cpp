@@ -103,6 +103,8 @@ std::string budget_note(const CachePolicyConfig& cache, const RunReach& reach) {
     const CacheMethod* method = find_cache_method(cache.policy);
     const auto budget = cache.values.find("budget");
     if (method == nullptr || budget == cache.values.end()) return {};
+    if (const auto choose = cache.values.find("choose"); choose != cache.values.end() && choose->second == 0)
+        return {}; // a threshold decides
     const int64_t entries = method->prompt_only ? reach.prompt : reach.whole;
     const auto last = cache.values.find("last_tokens"); // stay in any case
     const double within = budget->second + (last != cache.values.end() ? last->second : 0);
