@@ -535,13 +535,15 @@ struct EngineServer::Impl {
         see_run();
         const auto recording = engine.recording();
         viewer.rows.tell(recording);
-        if (json rows = viewer.rows.next(); !rows.is_null()) {
+        // What is written is there before everything that is written after it: a branch too.
+        if (!viewer.connection->heavy_on_the_way()) viewer.rows.heavy_has_come();
+        json rows = viewer.rows.next();
+        tell_link(viewer); // before the rows: who has them knows what has not come of them
+        if (!rows.is_null()) {
             rows["type"] = message::rows;
             viewer.connection->send(rows);
         }
         tell_notes(viewer);
-        tell_link(
-            viewer); // before the status: who waits for the end of a run sees then what has not come of it
         tell_status(viewer, status, recording.get());
         if (!viewer.connection->heavy_on_the_way()) tell_heavy(viewer, *status);
         // What did not fit comes when the link says that it has room.
@@ -582,7 +584,6 @@ struct EngineServer::Impl {
     }
 
     static void tell_heavy(Viewer& viewer, const EngineStatus& status) {
-        viewer.rows.heavy_has_come();
         const int64_t bytes = std::max(least_heavy, viewer.connection->room());
         const auto send_scores = [&](json scores) {
             if (scores.is_null()) return false;

@@ -143,6 +143,7 @@ json RowSender::resume(std::span<const std::shared_ptr<const Recording>> runs, c
 void RowSender::heavy_has_come() {
     m_on_the_way.clear();
     m_drifts_on_the_way.clear();
+    m_going = {};
 }
 
 json RowSender::go_on_with(const std::shared_ptr<const Recording>& recording, const WrittenUpTo& upto) {
@@ -249,7 +250,7 @@ void RowSender::look_for_attention() {
 
 RowSender::ToCome RowSender::heavy_to_come() {
     look_for_attention();
-    ToCome to_come;
+    ToCome to_come = m_going;
     for (const Rows& rows : m_missing) {
         ++to_come.rows;
         to_come.bytes += static_cast<int64_t>(rows->bytes());
@@ -274,20 +275,25 @@ json RowSender::next_heavy(int64_t bytes) {
         m_has.rows.erase(key);
     }
     m_dropped.clear();
+    const auto went = [&](int64_t size) {
+        ++m_going.rows;
+        m_going.bytes += size;
+        bytes -= size;
+    };
     const auto send = [&](size_t i) {
         const Rows rows = m_missing[i];
         m_missing.erase(m_missing.begin() + static_cast<std::ptrdiff_t>(i));
         m_rows.attention(number, rows->position, rows->teacher, rows.get());
         m_has.rows[{rows->position, rows->teacher}] = rows;
         m_on_the_way.emplace_back(rows->position, rows->teacher);
-        bytes -= static_cast<int64_t>(rows->bytes());
+        went(static_cast<int64_t>(rows->bytes()));
     };
     const auto send_drift = [&](size_t n) {
         const auto& drift = *m_recording->drifts()[n];
         m_has.no_drift.erase(n);
         m_rows.drift(number, n, drift);
         m_drifts_on_the_way.push_back(n);
-        bytes -= drift_bytes(drift);
+        went(drift_bytes(drift));
     };
     if (m_looked_at) {
         for (size_t i = m_missing.size(); i-- > 0;)

@@ -60,6 +60,7 @@ public:
         int64_t rows = 0, bytes = 0;
         friend bool operator==(const ToCome&, const ToCome&) = default;
     };
+    /// What next_heavy() has to give yet, and what it gave that has not come.
     [[nodiscard]] ToCome heavy_to_come();
     void look_at(int64_t position) { m_looked_at = position; }
 
@@ -93,6 +94,7 @@ private:
     Has m_has;                        ///< of m_recording
     std::map<std::string, Has> m_had; ///< of runs before it, by id
     std::vector<size_t> m_drifts_on_the_way;
+    ToCome m_going; ///< of both
     std::vector<Key> m_on_the_way;
     std::vector<Rows> m_missing; ///< by position
     std::vector<Key> m_dropped;

@@ -225,6 +225,25 @@ TEST_CASE("values of drift maps come behind the steps: of the step that is looke
     CHECK(has(*twig).size() == live->drifts().size());
 }
 
+TEST_CASE("what comes at the moment in which a branch begins is told again, and does no harm", "[remote]") {
+    Grower grower(seed(16));
+    Ends ends;
+    auto live = grower.start();
+    ends.sender->tell(live);
+    while (live->drifts().size() < 3)
+        grower.grow(*live, 10);
+    while (ends.tell_rows()) {
+    }
+    const json heavy = ends.sender->next_heavy(1 << 20); // the sender does not know yet that it has come
+    ends.receiver.take(from_bytes(to_bytes(heavy)));
+    CHECK(ends.sender->heavy_to_come().rows > 0);
+    auto branch = live->fork(live->steps(), "branch");
+    ends.sender->tell(branch);
+    ends.tell_everything();
+    check_equal(*ends.receiver.recording(), *branch);
+    CHECK(ends.sender->heavy_to_come() == RowSender::ToCome{});
+}
+
 TEST_CASE("after a cut only what is missing is asked for", "[remote]") {
     Grower grower(seed(9));
     Ends ends;

@@ -127,7 +127,10 @@ void load_drift(const RunSource& run, Recording& recording) {
     while (rows.step()) {
         // Of a run whose rows come over a connection the values of a map come later.
         const auto n = static_cast<size_t>(std::max<int64_t>(0, rows.integer(1)));
-        const bool late = n < recording.drifts().size() && !recording.drift(n)->has_values();
+        const bool known = run.comes && n < recording.drifts().size();
+        if (known && recording.drift(n)->has_values())
+            continue; // they came with the run that this one comes from
+        const bool late = known;
         if (!late) check_order(rows, recording.drifts().size());
         auto map = std::make_shared<DriftMap>();
         map->step = within(rows.integer(2), 0, last_boundary(recording), "step of a drift map");

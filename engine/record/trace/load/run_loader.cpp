@@ -100,6 +100,7 @@ std::vector<RunLabel> RunLoader::labels(size_t count) {
 }
 
 std::vector<std::shared_ptr<Recording>> RunLoader::take_more(std::vector<int64_t> numbers) {
+    m_comes = true;
     load_tokens();
     m_parents.clear();
     std::vector<std::shared_ptr<Recording>> begun;
@@ -257,7 +258,8 @@ RunSource RunLoader::source_of(int64_t number, const TraceTokens& tokens) const 
             .number = number,
             .file = m_file,
             .tokens = tokens,
-            .memory = m_memory};
+            .memory = m_memory,
+            .comes = m_comes};
 }
 
 } // namespace refreshlab::trace

@@ -65,6 +65,7 @@ private:
     const int64_t m_version;
     const std::string m_file;
     MemoryLimit m_memory;
+    bool m_comes = false; ///< by take_more()
     /// Tables of one number have the same ids: those of runs that go on, which had other numbers once.
     std::unordered_map<int64_t, std::vector<std::shared_ptr<TraceTokens>>> m_vocabularies;
     std::unordered_map<std::string, Run> m_runs;        ///< by id

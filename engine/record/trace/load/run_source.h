@@ -21,6 +21,7 @@ struct RunSource {
     std::string_view file; ///< for messages
     const TraceTokens& tokens;
     const MemoryLimit& memory;
+    bool comes = false; ///< over a connection, a few rows at a time
 
     /// All columns of a table by name, in the order of trace::tables(), whatever the file's version; of this run: its number is
     /// parameter 0.
