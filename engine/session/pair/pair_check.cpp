@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <vector>
@@ -29,11 +30,18 @@ std::string rope_text(const ModelConfig& c) {
             fmt::format(", llama3 x{} ({}, {}, {})", c.rope_scaling.factor, c.rope_scaling.low_freq_factor,
                         c.rope_scaling.high_freq_factor, c.rope_scaling.original_max_position);
         break;
+    case RopeScaling::Kind::yarn:
+        text += fmt::format(", yarn x{} ({}, {} to {}, attention x{:.4g})", c.rope_scaling.factor,
+                            c.rope_scaling.original_max_position, c.rope_scaling.beta_slow,
+                            c.rope_scaling.beta_fast, c.rope_scaling.attention_factor);
+        break;
     case RopeScaling::Kind::factors:
         text += fmt::format(", factors {:g} to {:g}", c.rope_scaling.factors.front(),
                             c.rope_scaling.factors.back());
         break;
     }
+    if (const auto still = std::ranges::count(c.layer_turns, false); still > 0)
+        text += fmt::format(", not in {} of {} layers", still, c.num_layers);
     return text;
 }
 
