@@ -71,7 +71,8 @@ private:
     }
 
     /// x [rows, heads, head_dim]; the extra row stands at the last token's position.
-    [[nodiscard]] at::Tensor rotate(const at::Tensor& x) const {
+    [[nodiscard]] at::Tensor rotate(const at::Tensor& x, int64_t layer) const {
+        if (!m_config.turns(layer)) return x;
         const std::vector<float> frequencies = rope_frequencies(m_config);
         const int64_t rows = x.size(0);
         const int64_t half = m_config.head_dim / 2;
@@ -84,7 +85,8 @@ private:
         const at::Tensor angle = at::tensor(angles, at::kDouble).view({rows, 1, half});
         const at::Tensor a = x.narrow(2, 0, half);
         const at::Tensor b = x.narrow(2, half, half);
-        return at::cat({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2);
+        return at::cat({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2) *
+               m_config.rope_scaling.attention_factor;
     }
 
     [[nodiscard]] at::Tensor block(const at::Tensor& x, int64_t n, int64_t layer, const Mask& mask) const {
@@ -97,8 +99,8 @@ private:
             return m_config.qk_norm ? norm(x_heads, prefix + "self_attn." + name + "_norm.weight") : x_heads;
         };
         const at::Tensor h = norm(x, prefix + "input_layernorm.weight");
-        const at::Tensor q = rotate(normed(heads(h, "q"), "q"));
-        const at::Tensor k = rotate(normed(heads(h, "k"), "k"));
+        const at::Tensor q = rotate(normed(heads(h, "q"), "q"), layer);
+        const at::Tensor k = rotate(normed(heads(h, "k"), "k"), layer);
         const at::Tensor v = heads(h, "v");
         const int64_t window = m_config.window(layer);
         at::Tensor attended = at::zeros_like(q);
