@@ -16,7 +16,8 @@ namespace refreshlab::test {
 
 /// The definition of the model in float64, written once more without a cache, a kernel or a batch: the last row of a
 /// whole recomputation. With `pass` > 0 the last token's row has the dropout of that pass; its prefix has none, as the
-/// live MC rows see the prefix that row 0 left behind. Biases and q/k norms are used where their weights are given.
+/// live MC rows see the prefix that row 0 left behind. Biases and q/k norms are used where their weights are given, and multipliers where
+/// their families have them (what the engine holds is scaled back to the configuration's own numbers).
 class ReferenceForward {
 public:
     /// Factor of one element of the last token's row: 0, or 1 / (1 - p).
@@ -50,19 +51,22 @@ public:
         // Row n - 1 is the plain last token (it makes no difference to the others), row n the one with dropout.
         std::vector<int64_t> ids(tokens.begin(), tokens.end());
         ids.push_back(ids.back());
-        at::Tensor x = weight("model.embed_tokens.weight").index_select(0, at::tensor(ids, at::kLong));
+        at::Tensor x = weight("model.embed_tokens.weight").index_select(0, at::tensor(ids, at::kLong)) *
+                       m_config.multipliers.embedding;
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer)
             x = block(x, n, layer, mask);
         x = norm(x, "model.norm.weight");
         const std::string head = m_config.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
-        return at::matmul(x.select(0, n), weight(head).t());
+        return at::matmul(x.select(0, n), weight(head).t()) * m_config.multipliers.logits;
     }
 
 private:
     [[nodiscard]] const at::Tensor& weight(const std::string& name) const { return m_weights.at(name); }
 
     [[nodiscard]] at::Tensor norm(const at::Tensor& x, const std::string& name) const {
-        return x / at::sqrt(x.pow(2).mean(-1, true) + m_config.rms_norm_eps) * weight(name);
+        const double eps =
+            m_config.rms_norm_eps * m_config.multipliers.embedding * m_config.multipliers.embedding;
+        return x / at::sqrt(x.pow(2).mean(-1, true) + eps) * weight(name);
     }
     /// x W^T (+ b)
     [[nodiscard]] at::Tensor linear(const at::Tensor& x, const std::string& name) const {
@@ -115,7 +119,8 @@ private:
                 visible.push_back(row);
                 const at::Tensor seen = at::tensor(visible, at::kLong);
                 const at::Tensor keys = k.select(1, head / group).index_select(0, seen);
-                at::Tensor p = at::softmax(at::matmul(keys, q.select(0, row).select(0, head)) /
+                at::Tensor p = at::softmax(at::matmul(keys, q.select(0, row).select(0, head)) *
+                                               m_config.multipliers.query /
                                                std::sqrt(static_cast<double>(m_config.head_dim)),
                                            0);
                 if (row == n) {
@@ -140,13 +145,14 @@ private:
         };
         at::Tensor branch = linear(attended.reshape({n + 1, -1}), prefix + "self_attn.o_proj");
         drop_channels(branch, DropoutSite::attention_output);
-        at::Tensor out = x + branch;
+        const double residual = m_config.multipliers.branch * m_config.multipliers.embedding;
+        at::Tensor out = x + residual * branch;
         const at::Tensor g = norm(out, prefix + "post_attention_layernorm.weight");
         const at::Tensor gate = linear(g, prefix + "mlp.gate_proj");
         branch =
             linear(gate * at::sigmoid(gate) * linear(g, prefix + "mlp.up_proj"), prefix + "mlp.down_proj");
         drop_channels(branch, DropoutSite::mlp_output);
-        return out + branch;
+        return out + residual * branch;
     }
 
     ModelConfig m_config;
