@@ -8,8 +8,8 @@ namespace refreshlab {
 
 class LlamaModel;
 
-/// What a layer's queries would be if the layer read what the one below it reads (InfiniGen): its norm is left out, because it is asked
-/// for before its own input is there. Threads  const.
+/// What a layer's queries would be if the layer projected what the one below it projects (InfiniGen): known while that layer still runs.
+/// Threads  const.
 class QueryGuess {
 public:
     explicit QueryGuess(const LlamaModel& model) ///< outlives this

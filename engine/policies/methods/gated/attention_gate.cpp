@@ -28,8 +28,9 @@ public:
             const auto held = cache.held(view.layer, head);
             const auto gate = view.gate.row(0, head);
             std::vector<float> scores(gate.begin(), gate.end());
-            scores.back() = std::numeric_limits<float>::max();
-            cache.score(view.layer, head, held, scores);
+            cache.score(view.layer, head, held.first(held.size() - 1),
+                        std::span(scores).first(held.size() - 1));
+            scores.back() = std::numeric_limits<float>::max(); // the last token is not chosen: it stays
             int64_t stay = m_budget;
             if (!m_by_budget)
                 stay = std::ranges::count_if(

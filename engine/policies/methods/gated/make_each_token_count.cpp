@@ -74,8 +74,9 @@ private:
                 std::vector<float> scores;
                 for (size_t i = 0; i < held.size(); ++i)
                     scores.push_back(static_cast<float>(m_seen + 1 - held[i]) * betas[i]);
-                scores.back() = std::numeric_limits<float>::max(); // the newest
-                cache.score(layer, head, held, scores);
+                cache.score(layer, head, held.first(held.size() - 1),
+                            std::span(scores).first(held.size() - 1));
+                scores.back() = std::numeric_limits<float>::max(); // the newest is not chosen: it stays
                 for (size_t i = 0; i < held.size(); ++i)
                     all.push_back({scores[i], held[i], layer, head, i});
             }
