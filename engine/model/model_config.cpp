@@ -228,7 +228,8 @@ const Family& find_family(const Fields& fields) {
     std::string known;
     for (const Family& family : families)
         known += (known.empty() ? "" : ", ") + std::string(family.model_type);
-    fields.fail("model_type", short_dump(json(*model_type)) + " is not supported", "supported: " + known);
+    fields.fail("model_type", short_dump(json(*model_type)) + " is not supported",
+                "supported: " + known + "; docs/howto/add-a-family.md says how to add one");
 }
 
 /// The context that a model was trained with before its RoPE was scaled.
