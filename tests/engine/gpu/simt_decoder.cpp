@@ -119,6 +119,12 @@ private:
         Seen(const SimtDecoder& decoder, const kernels::DeviceCache& cache, const float* logits, int64_t rows)
             : m_cos(cache.cos, table_bytes(decoder, cache), Contents::read_only, "cos")
             , m_sin(cache.sin, table_bytes(decoder, cache), Contents::read_only, "sin") {
+            if (cache.still_cos != nullptr) {
+                m_still_cos.emplace(cache.still_cos, table_bytes(decoder, cache), Contents::read_only,
+                                    "still_cos");
+                m_still_sin.emplace(cache.still_sin, table_bytes(decoder, cache), Contents::read_only,
+                                    "still_sin");
+            }
             const auto see = [this](const void* at, int64_t bytes, const char* name) {
                 m_entries.push_back(
                     std::make_unique<Visible>(at, static_cast<size_t>(bytes), Contents::written, name));
@@ -145,6 +151,7 @@ private:
         }
         std::vector<std::unique_ptr<Visible>> m_entries;
         Visible m_cos, m_sin;
+        std::optional<Visible> m_still_cos, m_still_sin; ///< of layers that turn nothing
         std::optional<Visible> m_logits;
     };
 
