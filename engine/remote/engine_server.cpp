@@ -504,15 +504,16 @@ struct EngineServer::Impl {
     void take_note(Viewer& viewer, const json& message) {
         std::string problem;
         const auto run = message.at("run").get<std::string>();
+        const auto key = message.at("key").get<std::string>();
         try {
-            if (!shared_notes->change(run, message.at("key").get<std::string>(), note_of(message.at("note"))))
+            if (!shared_notes->change(run, key, note_of(message.at("note"))))
                 problem = fmt::format("the server has run {} no more: a note of it that was changed here is "
                                       "in this window alone",
                                       visible_text(run, longest_name));
         } catch (const Error& e) {
             problem = e.what();
         }
-        viewer.notes.answer(message.at("number").get<uint64_t>(), problem);
+        viewer.notes.answer(message.at("number").get<uint64_t>(), run, key, problem);
         tell_soon();
     }
 

@@ -97,12 +97,16 @@ uint64_t SharedNotes::revision(const std::string& run_id, bool alone) const {
 }
 
 void NoteSender::begin(const std::string& run_id, bool alone) {
-    m_runs[run_id] = {alone, {}, {}};
+    m_runs[run_id] = {alone, {}, {}, {}};
 }
 
-void NoteSender::answer(uint64_t number, std::string problem) {
+void NoteSender::answer(uint64_t number, const std::string& run_id, const std::string& key,
+                        std::string problem) {
     m_taken = std::max(m_taken, number);
-    if (!problem.empty()) m_problem = std::move(problem);
+    if (!problem.empty())
+        m_problem = std::move(problem);
+    else if (const auto run = m_runs.find(run_id); run != m_runs.end())
+        run->second.taken.insert(key);
 }
 
 json NoteSender::next(SharedNotes& shared) {
@@ -111,14 +115,16 @@ json NoteSender::next(SharedNotes& shared) {
                   [&](const auto& run) { return !shared.knows(run.first); }); // the client keeps its notes
     for (auto& [id, told] : m_runs) {
         const uint64_t revision = shared.revision(id, told.alone); // first: what changes now comes again
-        if (told.revision == revision) continue;
+        if (told.revision == revision && told.taken.empty()) continue;
         auto now = shared.notes(id, told.alone);
         json notes = json::object(), gone = json::array();
         for (const auto& [key, note] : now)
             if (const auto before = told.notes.find(key);
-                before == told.notes.end() || before->second != note)
+                before == told.notes.end() || before->second != note || told.taken.contains(key))
                 notes[key] = note_json(note);
         for (const auto& [key, note] : told.notes)
+            if (!now.contains(key)) told.taken.insert(key);
+        for (const std::string& key : std::exchange(told.taken, {}))
             if (!now.contains(key)) gone.push_back(key);
         const bool whole = !told.revision;
         told.revision = revision;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -69,7 +70,9 @@ public:
     /// The client has this run: its notes are told from now on, all of them at first. \param alone  SharedNotes::notes()
     void begin(const std::string& run_id, bool alone);
     /// The client's change with this number was carried out, or `problem` says why not.
-    void answer(uint64_t number, std::string problem);
+    /// \param key  of the note in that run. The client hears what the note then is, also where others had changed it back meanwhile: until
+    ///             its change is taken it keeps its own
+    void answer(uint64_t number, const std::string& run_id, const std::string& key, std::string problem);
     /// {"run", "whole", "notes": {KEY: note}, "gone": [KEY], "taken", "problem"}, without what there is not; null: nothing is new.
     [[nodiscard]] nlohmann::json next(SharedNotes& notes);
 
@@ -78,6 +81,7 @@ private:
         bool alone = false;
         std::optional<uint64_t> revision; ///< nothing: not told at all
         std::map<std::string, StepNote> notes;
+        std::set<std::string> taken; ///< keys of the client's changes since
     };
     std::map<std::string, Told> m_runs;
     uint64_t m_taken = 0, m_told_taken = 0;

@@ -189,7 +189,7 @@ TEST_CASE("Attention-Gate: what is above the threshold stays, or the best of a b
     read_prompt(*make("attention_gate", {{"choose", 1}, {"budget", 3}}, two_heads()), best, gate);
     CHECK(best.of(0, 0) == Positions{0, 2, 4});
     CHECK(best.of(0, 1) == Positions{2, 3, 4});
-    read_prompt(*make("attention_gate", {{"threshold", 0}}, two_heads()), all, gate);
+    read_prompt(*make("attention_gate", {{"keep_above", 0}}, two_heads()), all, gate);
     CHECK(all.of(0, 0).size() == 5);
 }
 

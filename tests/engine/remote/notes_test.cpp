@@ -66,7 +66,7 @@ struct Client {
         const json change = from_bytes(up.front());
         up.pop_front();
         CHECK(shared.change(change.at("run"), change.at("key"), note_of(change.at("note"))));
-        sender.answer(change.at("number"), {});
+        sender.answer(change.at("number"), change.at("run"), change.at("key"), {});
     }
     void tell() {
         if (const json message = sender.next(shared); !message.is_null()) down.push_back(to_bytes(message));

@@ -66,12 +66,12 @@ CacheMethod cache_method_list::attention_gate() {
     method.parameters = {
         choice("choose", "Choose", "threshold: what the gate keeps stays; budget: the best `budget` entries.",
                {"threshold", "budget"}, 0),
-        real("threshold", "Threshold", "", "An entry stays whose score is above it.", 0, 1, 0.5), budget()};
+        real("keep_above", "Keep above", "", "An entry stays whose score is above it.", 0, 1, 0.5), budget()};
     method.files = {gate_file()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<AttentionGate>(values.whole("choose") == 1, values.whole("budget"),
-                                               values.real("threshold"), context);
+                                               values.real("keep_above"), context);
     };
     return method;
 }
