@@ -162,13 +162,15 @@ std::vector<LinkOffers::Part> offered_parts(const fs::path& assets, const std::v
     return parts;
 }
 
+void check_folders(const char* option, const std::vector<std::string>& folders) {
+    for (const std::string& folder : folders)
+        if (std::error_code error; !fs::is_directory(folder, error))
+            throw Error("reading", option, folder + " is no folder");
+}
+
 int serve(const ServeOptions& options) {
-    for (const std::string& models : options.models)
-        if (std::error_code error; !fs::is_directory(models, error))
-            throw Error("reading", "--models", models + " is no folder");
-    for (const std::string& files : options.files)
-        if (std::error_code error; !fs::is_directory(files, error))
-            throw Error("reading", "--files", files + " is no folder");
+    check_folders("--models", options.models);
+    check_folders("--files", options.files);
     remote::Endpoint listen = endpoint_of(options);
     if (options.for_window) {
         const bool named = !options.unix_path.empty();

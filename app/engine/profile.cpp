@@ -1,30 +1,26 @@
 #include "app/base/output.h"
 #include "app/engine/carry_out.h"
+#include "app/engine/offline_model.h"
 #include "app/engine/work_progress.h"
 #include "app/options/profile_options.h"
-#include "app/options/run_options.h"
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/base/model_path.h"
 #include "engine/model/model_fingerprint.h"
-#include "engine/session/pair/model_pair.h"
 #include "engine/signals/nearest_name.h"
 #include "engine/train/compress_kv_profile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace refreshlab::app {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr auto measuring = "measuring a profile";
 constexpr int64_t needle_room = 96; ///< tokens that a needle and its question add at most
@@ -49,32 +45,17 @@ void print_profile(const CacheProfile& profile) {
 
 int carry_out(const ProfileOptions& options) {
     check_method(options.method);
-    std::vector<NamedFile> inputs{{"--model", options.model}};
-    for (const std::string& file : options.texts)
-        inputs.push_back({"--texts", file});
-    check_outputs(std::vector<NamedFile>{{"--out", options.out}}, inputs);
-    const fs::path folder = fs::absolute(options.out).parent_path();
-    if (!fs::is_directory(folder)) // known before the work
-        throw Error("writing --out", folder.string(), "no such folder", "make it first");
-    RunConfig config;
-    config.mode = Mode::teacher;
-    config.teacher_dir = options.model;
-    config.device = "cpu";
-    config.threads = options.threads;
-    note_threads(options.threads);
-    const Execution execution = make_execution(config);
-    const kernels::ExecutionScope scope(*execution);
-    const kernels::LibtorchThreads all_threads;
-    const auto pair = load_pair(config);
-    const LlamaModel& model = *pair->teacher;
+    check_files_of_work(options.model, options.texts, options.out);
+    const OfflineModel offline(options.model, options.threads);
+    const LlamaModel& model = offline.model();
     if (options.length + needle_room > model.config().max_position)
         throw Error(measuring, "--length",
                     fmt::format("{} tokens and a needle are more than the model's context of {}",
                                 options.length, model.config().max_position));
-    const auto texts =
-        needle_texts(*pair->tokenizer,
-                     read_training_texts(*pair, {options.texts.begin(), options.texts.end()}, options.length),
-                     options.seed);
+    const auto texts = needle_texts(
+        *offline.pair().tokenizer,
+        read_training_texts(offline.pair(), {options.texts.begin(), options.texts.end()}, options.length),
+        options.seed);
     note_interrupts();
     std::optional<CacheProfile> profile;
     {

@@ -1,7 +1,7 @@
 #include "app/base/output.h"
 #include "app/engine/carry_out.h"
+#include "app/engine/offline_model.h"
 #include "app/engine/work_progress.h"
-#include "app/options/run_options.h"
 #include "app/options/train_gate_options.h"
 #include "engine/base/bytes_text.h"
 #include "engine/base/error.h"
@@ -9,7 +9,6 @@
 #include "engine/base/model_path.h"
 #include "engine/model/gates/gate_file.h"
 #include "engine/model/model_fingerprint.h"
-#include "engine/session/pair/model_pair.h"
 #include "engine/signals/nearest_name.h"
 #include "engine/train/gate_trainer.h"
 #include "engine/train/judge_gate.h"
@@ -144,30 +143,15 @@ int64_t tokens_of(const std::vector<TrainingText>& texts) {
 
 int carry_out(const TrainGateOptions& options) {
     GateTraining how = training_of(options);
-    std::vector<NamedFile> inputs{{"--model", options.model}};
-    for (const std::string& file : options.texts)
-        inputs.push_back({"--texts", file});
-    check_outputs(std::vector<NamedFile>{{"--out", options.out}}, inputs);
-    const fs::path folder = fs::absolute(options.out).parent_path();
-    if (!fs::is_directory(folder)) // known before the work
-        throw Error("writing --out", folder.string(), "no such folder", "make it first");
-    RunConfig config;
-    config.mode = Mode::teacher;
-    config.teacher_dir = options.model;
-    config.device = "cpu";
-    config.threads = options.threads;
-    note_threads(options.threads);
-    const Execution execution = make_execution(config);
-    const kernels::ExecutionScope scope(*execution);
-    const kernels::LibtorchThreads all_threads;
-    const auto pair = load_pair(config);
-    const LlamaModel& model = *pair->teacher;
+    check_files_of_work(options.model, options.texts, options.out);
+    const OfflineModel offline(options.model, options.threads);
+    const LlamaModel& model = offline.model();
     if (options.length > model.config().max_position)
         throw Error(training_a_gate, "--length",
                     fmt::format("{} tokens are more than the model's context of {}", options.length,
                                 model.config().max_position));
     const auto texts = held_out_and_trained(
-        read_training_texts(*pair, {options.texts.begin(), options.texts.end()}, options.length));
+        read_training_texts(offline.pair(), {options.texts.begin(), options.texts.end()}, options.length));
     how.model = model_fingerprint(options.model);
     how.texts = texts_digest(texts[1]);
     GateTrainer trainer(model, texts[1], how);

@@ -21,7 +21,7 @@ struct PolicyFile {
 };
 
 /// A cache policy as data: the name of a method and all its parameters. Plain data, JSON both ways:
-/// {"policy": "snapkv", "budget": 256, "pool": "mean"}, {"policy": "trim_kv", "gate": "FILE", "file_digest": "..."}.
+/// {"policy": "snapkv", "budget": 256, "pool": "mean"}, {"policy": "trim_kv", "gate": "FILE", "gate_digest": "..."}.
 struct CachePolicyConfig {
     std::string policy = "full";
     std::map<std::string, double, std::less<>>

@@ -57,6 +57,10 @@ inline constexpr double most_entries = 1 << 24; ///< longer than any context
     return whole("budget", "Budget", "entries", "Entries that a KV head of a layer keeps.", 1, most_entries,
                  fallback);
 }
+[[nodiscard]] inline CacheParameter buffer() {
+    return whole("buffer", "Buffer", "entries", "Entries leave once so many stand above the budget.", 1,
+                 65536, 1);
+}
 [[nodiscard]] inline CacheParameter window(double fallback = 32) {
     return whole("window", "Observation window", "tokens",
                  "The last prompt tokens whose attention scores the others; they stay themselves.", 1, 4096,

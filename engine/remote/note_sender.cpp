@@ -117,20 +117,21 @@ json NoteSender::next(SharedNotes& shared) {
         const uint64_t revision = shared.revision(id, told.alone); // first: what changes now comes again
         if (told.revision == revision && told.taken.empty()) continue;
         auto now = shared.notes(id, told.alone);
-        json notes = json::object(), gone = json::array();
+        const auto taken = std::exchange(told.taken, {});
+        json notes = json::object();
         for (const auto& [key, note] : now)
             if (const auto before = told.notes.find(key);
-                before == told.notes.end() || before->second != note || told.taken.contains(key))
+                before == told.notes.end() || before->second != note || taken.contains(key))
                 notes[key] = note_json(note);
+        std::set<std::string> gone = taken;
         for (const auto& [key, note] : told.notes)
-            if (!now.contains(key)) told.taken.insert(key);
-        for (const std::string& key : std::exchange(told.taken, {}))
-            if (!now.contains(key)) gone.push_back(key);
+            gone.insert(key);
+        std::erase_if(gone, [&](const std::string& key) { return now.contains(key); });
         const bool whole = !told.revision;
         told.revision = revision;
         told.notes = std::move(now);
         if (!whole && notes.empty() && gone.empty()) continue;
-        message = {{"run", id}, {"whole", whole}, {"notes", std::move(notes)}, {"gone", std::move(gone)}};
+        message = {{"run", id}, {"whole", whole}, {"notes", std::move(notes)}, {"gone", gone}};
         break;
     }
     if (message.empty() && m_taken == m_told_taken && m_problem.empty()) return nullptr;

@@ -4,17 +4,16 @@
 // Source: reference/cache-definitions.md, section 11; Zeng et al. 2024.
 #include "engine/train/frozen_llama.h"
 #include "engine/train/gate_objective.h"
+#include "engine/train/text_loss.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-
-#include <algorithm>
 
 namespace refreshlab {
 
 namespace {
 
-/// What stands in the logarithm of a token that is gone: its weight is below what fp32 shows, and its slope is that of a kept one.
+/// What stands in the logarithm of a token that is gone: a millionth of the weight that it would have is left to it, so that it has a slope.
 constexpr double gone = 1e-6;
 
 class AttentionGateObjective final : public GateObjective {
@@ -41,12 +40,11 @@ public:
                                     return logits + masked(scores, n).repeat_interleave(m_group, 0);
                                 })),
             -1);
-        const at::Tensor kl = (model_rows.exp() * (model_rows - rows)).sum(-1).mean();
-        const at::Tensor next = -rows.narrow(0, 0, answer - 1).gather(1, next_tokens(text, rows)).mean();
+        const TextLoss of_text = text_loss(model_rows, rows, text, text.prompt);
         const at::Tensor share =
             (kept / static_cast<double>(gate.weights().size()) - m_options.capacity).square();
-        return {kl + next + m_options.capacity_weight * share,
-                {kl.item<double>(), next.item<double>(), share.item<double>()}};
+        return {of_text.kl + of_text.next_token + m_options.capacity_weight * share,
+                {of_text.kl.item<double>(), of_text.next_token.item<double>(), share.item<double>()}};
     }
 
 private:
@@ -66,12 +64,6 @@ private:
         const int64_t prompt = scores.size(0);
         const at::Tensor row = (through + gone).log().t().unsqueeze(1); // [kv_heads, 1, prompt]
         return at::constant_pad_nd(row.expand({row.size(0), n - prompt, prompt}), {0, n - prompt, prompt, 0});
-    }
-    /// Of the answer but its first.
-    [[nodiscard]] static at::Tensor next_tokens(const TrainingText& text, const at::Tensor& like) {
-        at::Tensor ids = at::empty({std::ssize(text.ids) - text.prompt - 1, 1}, at::kLong);
-        std::copy(text.ids.begin() + text.prompt + 1, text.ids.end(), ids.mutable_data_ptr<int64_t>());
-        return ids.to(like.device());
     }
 
     FrozenLlama m_model;

@@ -6,6 +6,7 @@
 // loss is divided by M for the same reason (our choices).
 #include "engine/train/frozen_llama.h"
 #include "engine/train/gate_objective.h"
+#include "engine/train/text_loss.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -54,11 +55,10 @@ public:
                             return multiplies ? logits * by_head.exp() : logits + by_head;
                         }),
             -1);
-        const at::Tensor kl = (model_rows.exp() * (model_rows - rows)).sum(-1).mean();
-        const at::Tensor next = -rows.narrow(0, 0, n - 1).gather(1, next_tokens(text, rows)).mean();
+        const TextLoss of_text = text_loss(model_rows, rows, text, 0);
         const at::Tensor capacity = m_one_budget ? excess(held) : above;
-        return {kl + next + m_options.capacity_weight * capacity,
-                {kl.item<double>(), next.item<double>(), capacity.item<double>()}};
+        return {of_text.kl + of_text.next_token + m_options.capacity_weight * capacity,
+                {of_text.kl.item<double>(), of_text.next_token.item<double>(), capacity.item<double>()}};
     }
 
 private:
@@ -67,11 +67,6 @@ private:
         const at::Tensor position = at::arange(ln_beta.size(0), ln_beta.options());
         const at::Tensor age = at::relu(position.unsqueeze(1) - position.unsqueeze(0));
         return age.unsqueeze(0) * ln_beta.t().unsqueeze(1);
-    }
-    [[nodiscard]] static at::Tensor next_tokens(const TrainingText& text, const at::Tensor& like) {
-        at::Tensor ids = at::empty({std::ssize(text.ids) - 1, 1}, at::kLong);
-        std::copy(text.ids.begin() + 1, text.ids.end(), ids.mutable_data_ptr<int64_t>());
-        return ids.to(like.device());
     }
 
     FrozenLlama m_model;

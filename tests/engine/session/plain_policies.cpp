@@ -770,14 +770,9 @@ at::Tensor gate_of(const at::Tensor& x, const std::vector<at::Tensor>& weights) 
     return at::matmul(inner * at::sigmoid(inner), weights[1].to(at::kDouble).t());
 }
 
-class PlainTrimKv final : public PlainPolicy {
+/// Everything is read; what is held is thinned after each layer.
+class PlainHeld : public PlainPolicy {
 public:
-    PlainTrimKv(int64_t budget, int64_t buffer, const GateWeights& gate, bool residual)
-        : m_budget(budget)
-        , m_buffer(buffer)
-        , m_gate(gate)
-        , m_residual(residual) {}
-
     void prompt(const PlainLayer& view) override {
         for (int64_t head = 0; head < view.kv_heads; ++head)
             m_held[{view.layer, head}] = all_of(view.n());
@@ -797,9 +792,24 @@ public:
         return m_held.at({layer, kv_head});
     }
 
+protected:
+    /// Of the layer that was read.
+    virtual void thin(const PlainLayer& view) = 0;
+
+    std::map<std::pair<int64_t, int64_t>, PositionSet> m_held; ///< by layer and KV head
+};
+
+class PlainTrimKv final : public PlainHeld {
+public:
+    PlainTrimKv(int64_t budget, int64_t buffer, const GateWeights& gate, bool residual)
+        : m_budget(budget)
+        , m_buffer(buffer)
+        , m_gate(gate)
+        , m_residual(residual) {}
+
 private:
     /// Every token's beta anew, from the text so far.
-    void thin(const PlainLayer& view) {
+    void thin(const PlainLayer& view) override {
         const auto& weights = m_gate[static_cast<size_t>(view.layer)];
         const at::Tensor ln_beta = at::log_sigmoid(gate_of(m_residual ? view.residual : view.input, weights) +
                                                    weights[2].to(at::kDouble));
@@ -820,38 +830,18 @@ private:
     int64_t m_budget, m_buffer;
     GateWeights m_gate;
     bool m_residual;
-    std::map<std::pair<int64_t, int64_t>, PositionSet> m_held;
 };
 
 /// One budget for all layers and heads.
-class PlainMakeEachTokenCount final : public PlainPolicy {
+class PlainMakeEachTokenCount final : public PlainHeld {
 public:
     PlainMakeEachTokenCount(int64_t budget, int64_t buffer, const GateWeights& gate)
         : m_budget(budget)
         , m_buffer(buffer)
         , m_gate(gate) {}
 
-    void prompt(const PlainLayer& view) override {
-        for (int64_t head = 0; head < view.kv_heads; ++head)
-            m_held[{view.layer, head}] = all_of(view.n());
-        gather(view);
-    }
-    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
-        PositionSet all = m_held.at({view.layer, kv_head});
-        all.insert(view.n() - 1);
-        return all;
-    }
-    void after(const PlainLayer& view) override {
-        for (int64_t head = 0; head < view.kv_heads; ++head)
-            m_held[{view.layer, head}].insert(view.n() - 1);
-        gather(view);
-    }
-    PositionSet held(int64_t layer, int64_t kv_head, int64_t) const override {
-        return m_held.at({layer, kv_head});
-    }
-
 private:
-    void gather(const PlainLayer& view) {
+    void thin(const PlainLayer& view) override {
         const auto& weights = m_gate[static_cast<size_t>(view.layer)];
         m_ln_beta[view.layer] = at::log_sigmoid(gate_of(view.input, weights) + weights[2].to(at::kDouble));
         if (view.layer + 1 < std::ssize(m_gate)) return;
@@ -877,7 +867,6 @@ private:
     int64_t m_budget, m_buffer;
     GateWeights m_gate;
     std::map<int64_t, at::Tensor> m_ln_beta;
-    std::map<std::pair<int64_t, int64_t>, PositionSet> m_held;
 };
 
 class PlainAttentionGate final : public PlainOnce {

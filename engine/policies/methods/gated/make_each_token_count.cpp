@@ -126,9 +126,7 @@ CacheMethod cache_method_list::make_each_token_count() {
         "stores and reads `budget` entries in the mean of all KV heads, up to `buffer` more; a small "
         "network on each token";
     method.source = "Bui et al. 2026 (Make Each Token Count)";
-    method.parameters = {live(budget(512)),
-                         live(whole("buffer", "Buffer", "entries",
-                                    "Entries leave once so many stand above the budget.", 1, 65536, 1))};
+    method.parameters = {live(budget(512)), live(buffer())};
     method.files = {gate_file(), step_gate_file()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {

@@ -74,9 +74,7 @@ CacheMethod cache_method_list::trim_kv() {
     method.summary = "A trained gate says how long each token lasts; what has decayed the most leaves.";
     method.cost = "stores and reads `budget` to `budget` + `buffer` entries; a small network on each token";
     method.source = "Bui et al. 2025";
-    method.parameters = {live(budget(512)),
-                         live(whole("buffer", "Buffer", "entries",
-                                    "Entries leave once so many stand above the budget.", 1, 65536, 1))};
+    method.parameters = {live(budget(512)), live(buffer())};
     method.files = {gate_file(), step_gate_file()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {

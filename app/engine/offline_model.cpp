@@ -1,0 +1,44 @@
+#include "app/engine/offline_model.h"
+
+#include "app/base/output.h"
+#include "app/options/run_options.h"
+#include "engine/base/error.h"
+
+#include <filesystem>
+
+namespace refreshlab::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+RunConfig config_of(const std::string& model, int threads) {
+    RunConfig config;
+    config.mode = Mode::teacher;
+    config.teacher_dir = model;
+    config.device = "cpu";
+    config.threads = threads;
+    note_threads(threads);
+    return config;
+}
+
+} // namespace
+
+void check_files_of_work(const std::string& model, const std::vector<std::string>& texts,
+                         const std::string& out) {
+    std::vector<NamedFile> inputs{{"--model", model}};
+    for (const std::string& file : texts)
+        inputs.push_back({"--texts", file});
+    check_outputs(std::vector<NamedFile>{{"--out", out}}, inputs);
+    const fs::path folder = fs::absolute(out).parent_path();
+    if (!fs::is_directory(folder))
+        throw Error("writing --out", folder.string(), "no such folder", "make it first");
+}
+
+OfflineModel::OfflineModel(const std::string& model, int threads)
+    : m_config(config_of(model, threads))
+    , m_execution(make_execution(m_config))
+    , m_scope(*m_execution)
+    , m_pair(load_pair(m_config)) {}
+
+} // namespace refreshlab::app
