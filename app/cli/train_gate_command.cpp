@@ -11,7 +11,9 @@ Command add_train_gate_command(CLI::App& app) {
     CLI::App* command = app.add_subcommand(
         "train-gate", "Trains the gate of a cache policy for a model, and compares it with "
                       "other policies on texts held out (docs/howto/train-gate.md)");
-    command->add_option("METHOD", options->method, "trim_kv, make_each_token_count, locret or attention_gate")
+    command
+        ->add_option("METHOD", options->method,
+                     "trim_kv, make_each_token_count, locret, attention_gate or lookahead_kv")
         ->required()
         ->type_name("METHOD");
     command->add_option("--model", options->model, "A checkpoint folder or a .gguf file")
@@ -45,23 +47,28 @@ Command add_train_gate_command(CLI::App& app) {
         ->type_name("N")
         ->check(CLI::Range(64, 1 << 20));
     command
-        ->add_option("--width", options->width,
-                     "Inner width of the gate (default 64; locret and attention_gate 32)")
+        ->add_option(
+            "--width", options->width,
+            "Inner width of the gate (default 64; locret and attention_gate 32; lookahead_kv 8: the rank "
+            "of its changes)")
         ->type_name("N")
         ->check(CLI::Range(1, 65536));
-    command->add_option("--learning-rate", options->learning_rate, "Of AdamW (default 0.003, locret 0.002)")
+    command
+        ->add_option("--learning-rate", options->learning_rate,
+                     "Of AdamW (default 0.003, locret and lookahead_kv 0.002)")
         ->type_name("X")
         ->check(CLI::Range(1e-8, 1.0));
     command
         ->add_option(
             "--capacity", options->capacity,
             "The budget that it is trained for, as a share of a text; of attention_gate of a prompt (default "
-            "0.25); not of locret")
+            "0.25); not of locret and lookahead_kv")
         ->type_name("SHARE")
         ->check(CLI::Range(0.001, 1.0));
     command
         ->add_option("--capacity-weight", options->capacity_weight,
-                     "Weight of the loss of what is above it, or differs from it (default 1); not of locret")
+                     "Weight of the loss of what is above it, or differs from it (default 1); not of locret "
+                     "and lookahead_kv")
         ->type_name("X")
         ->check(CLI::Range(0.0, 1e6));
     command
@@ -71,7 +78,8 @@ Command add_train_gate_command(CLI::App& app) {
         ->check(CLI::Range(0.0, 1e6));
     command
         ->add_option("--reading", options->readings,
-                     "How an ambiguous point of the source is read: input=normed|residual of all but locret, "
+                     "How an ambiguous point of the source is read: input=normed|residual of trim_kv, "
+                     "make_each_token_count and attention_gate, "
                      "decay=bias|multiply of trim_kv and make_each_token_count, rope=before|after and "
                      "target=attention|logits of locret, sees=prompt|earlier of attention_gate; the first is "
                      "the default. May be repeated")

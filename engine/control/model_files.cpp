@@ -42,14 +42,17 @@ fs::path file_beside(const std::string& model, std::string_view method, FileKind
 std::vector<ModelFile> model_files(const RunConfig& config) {
     const CachePolicyConfig& policy = deciding_cache(config);
     std::vector<ModelFile> all;
-    for (const CacheFile& known : find_cache_method(policy.policy)->files) {
-        const bool of_steps = known.key == "step_gate";
-        if (of_steps && config.mode != Mode::overfill) continue; // one model does both
+    const auto& files = find_cache_method(policy.policy)->files;
+    for (const CacheFile& known : files) {
+        // One model does both: the first file serves.
+        if (known.of_decoder && &known != &files.front() && config.mode != Mode::overfill) continue;
         const PolicyFile& asked = policy.files.find(known.key)->second;
         ModelFile file;
         file.key = known.key;
         file.kind = known.kind;
-        file.of_teacher = !of_steps && config.mode != Mode::student;
+        file.of_decoder = known.of_decoder;
+        file.of_teacher =
+            config.mode == Mode::teacher || (config.mode == Mode::overfill && !known.of_decoder);
         file.named = !asked.path.empty();
         file.path = file.named ? fs::path(asked.path)
                                : file_beside(file.of_teacher ? config.teacher_dir : config.student_dir,

@@ -18,12 +18,14 @@ namespace refreshlab {
 struct ModelFile {
     std::string key; ///< of CachePolicyConfig::files: "gate"
     CacheFile::Kind kind = CacheFile::Kind::gate;
+    bool of_decoder = false;    ///< it is asked what the model that decodes does (CacheFile)
     bool of_teacher = false;    ///< whose it is; false: the student's
     bool named = false;         ///< by a person; false: it lies beside the model
     std::filesystem::path path; ///< empty: none was named, and none can lie beside the model
     std::string digest;         ///< that it must have; empty: any
 };
-/// The files of the policy that decides: those of the model that reads the prompt, and with step_gate in mode overfill the student's.
+/// The files of the policy that decides: of the model that reads the prompt, and of the one that decodes. Where one model does both, and there
+/// is one for each, the first.
 /// Empty where the policy has none. Looks at no file.
 [[nodiscard]] std::vector<ModelFile> model_files(const RunConfig& config);
 

@@ -15,6 +15,7 @@ namespace refreshlab {
 class KvCache;
 class LayerHooks;
 class LlamaModel;
+class SoftRows;
 
 /// MC dropout rows of one step (reference/refresh.md, 6.3).
 struct McRequest {
@@ -34,9 +35,10 @@ enum class Rows : uint8_t {
 /// What a pass reads and what is asked of it.
 struct StepInputs {
     std::span<const int32_t>
-        tokens;                   ///< not empty; step() and read_only() take one                   (asserted)
-    Origin origin = Origin::none; ///< of the columns that are appended
-    Rows rows = Rows::last;       ///< prefill() only: the others give their one row
+        tokens; ///< not empty, without `soft`; step() and read_only() take one   (asserted)
+    const SoftRows* soft = nullptr; ///< prefill() only: rows in place of tokens, in one chunk
+    Origin origin = Origin::none;   ///< of the columns that are appended
+    Rows rows = Rows::last;         ///< prefill() only: the others give their one row
     /// Gives the rows themselves; false: they end with the pass, but that step() gives a row whose statistics were asked for and are not
     /// finite: who chooses a token has to search it.
     bool logits = true;

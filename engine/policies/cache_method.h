@@ -37,6 +37,7 @@ struct CacheFile {
     std::string_view label; ///< sentence case
     std::string_view help;  ///< one sentence: what it is, and what stands in for it where none is named
     Kind kind = Kind::gate;
+    bool of_decoder = false; ///< it belongs to the model that decodes; else to the one that reads the prompt
 };
 
 /// The parameters of a policy, all of them, each in its range. Booleans are 0 or 1, choices an index.

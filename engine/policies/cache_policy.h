@@ -64,6 +64,9 @@ struct PolicyNeeds {
     /// So many tokens behind the prompt (its last ones again, in turns) are read in a pass of their own by the model that decodes, and shown
     /// as a future is; their entries are dropped
     int64_t pseudo_tokens = 0;
+    /// The soft tokens of the policy's trained gate are read behind the prompt by the model that decodes, and shown as a future is; their
+    /// entries are dropped
+    bool soft_tokens = false;
     bool prompt_gate =
         false; ///< scores of the policy's trained gate for each token of the prompt (interface Gate)
     bool step_gate = false; ///< each step: the score of the new token
@@ -90,8 +93,8 @@ struct PromptView {
     Cube gate; ///< [1, kv_heads, length]: what the gate of the model that reads the prompt gives each token
 };
 
-/// What tokens behind the prompt attend to, those of a given text or pseudo tokens, as one layer saw it in a pass over prompt and text in
-/// which nothing was evicted.
+/// What tokens behind the prompt attend to, those of a given text, pseudo or soft tokens, as one layer saw it in a pass over prompt and text
+/// in which nothing was evicted.
 struct FutureView {
     int64_t layer = 0;
     int64_t first_pos = 0; ///< of the rows; ascending from call to call of a layer

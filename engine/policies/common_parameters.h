@@ -116,18 +116,19 @@ inline constexpr double most_entries = 1 << 24; ///< longer than any context
                  most_entries, fallback);
 }
 
-[[nodiscard]] inline CacheFile gate_file() {
+/// \param of_decoder  it is asked what the model that decodes does
+[[nodiscard]] inline CacheFile gate_file(bool of_decoder = false) {
     return {"gate", "Gate",
-            "The trained gate of the model that reads the prompt (refreshlab train-gate); none: the one that "
-            "lies "
-            "beside the model."};
+            "The trained gate (refreshlab train-gate) of the model that reads the prompt, of lookahead_kv of "
+            "the one that decodes; none: the one that lies beside the model.",
+            CacheFile::Kind::gate, of_decoder};
 }
 [[nodiscard]] inline CacheFile step_gate_file() {
     return {"step_gate", "Gate of steps",
             "In mode overfill, where another model reads the prompt: the trained gate of the student, which "
-            "decodes; none: the one that lies beside it."};
+            "decodes; none: the one that lies beside it.",
+            CacheFile::Kind::gate, true};
 }
-
 [[nodiscard]] inline CacheFile profile_file() {
     return {"profile", "Profile",
             "What was measured of the model that reads the prompt (refreshlab profile); none: what lies "

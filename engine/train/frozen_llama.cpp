@@ -62,30 +62,37 @@ at::Tensor FrozenLlama::normed(const at::Tensor& x, const at::Tensor& weight) co
 }
 
 at::Tensor FrozenLlama::attention_of(int64_t layer, const GateInputs& in, const at::Tensor& q,
-                                     const Change& change) const {
+                                     const Around& around) const {
     const ModelConfig& config = m_model.config();
     const int64_t n = q.size(0), group = config.num_heads / config.num_kv_heads;
-    const auto by_head = [&](const at::Tensor& kv) { // [heads, n, d]
+    at::Tensor k = in.k, v = in.v;
+    if (around.before != nullptr) {
+        const auto at = static_cast<size_t>(layer);
+        k = at::cat({around.before->k[at], k});
+        v = at::cat({around.before->v[at], v});
+    }
+    const int64_t keys = k.size(0);
+    const auto by_head = [&](const at::Tensor& kv) { // [heads, keys, d]
         return kv.transpose(0, 1).repeat_interleave(group, 0);
     };
-    at::Tensor logits = at::matmul(q.transpose(0, 1), by_head(in.k).transpose(1, 2)) /
+    at::Tensor logits = at::matmul(q.transpose(0, 1), by_head(k).transpose(1, 2)) /
                         std::sqrt(static_cast<double>(config.head_dim));
-    if (change) logits = change(layer, in, logits);
-    const at::Tensor age = at::arange(n, q.options().dtype(at::kLong)).unsqueeze(1) -
-                           at::arange(n, q.options().dtype(at::kLong)).unsqueeze(0);
+    if (around.change) logits = around.change(layer, in, logits);
+    const auto whole = q.options().dtype(at::kLong);
+    const at::Tensor age =
+        at::arange(keys - n, keys, whole).unsqueeze(1) - at::arange(keys, whole).unsqueeze(0);
     at::Tensor unseen = age.lt(0);
     if (const int64_t window = config.window(layer); window > 0) unseen = unseen.logical_or(age.ge(window));
     logits = logits.masked_fill(unseen, -std::numeric_limits<double>::infinity());
-    return at::matmul(at::softmax(logits, -1), by_head(in.v)).transpose(0, 1).reshape({n, -1});
+    const at::Tensor probabilities = at::softmax(logits, -1);
+    if (around.watch) around.watch(layer, in, probabilities);
+    return at::matmul(probabilities, by_head(v)).transpose(0, 1).reshape({n, -1});
 }
 
-at::Tensor FrozenLlama::run(std::span<const int32_t> ids, const Change& change) const {
+at::Tensor FrozenLlama::pass(at::Tensor x, const Around& around) const {
     const ModelConfig& config = m_model.config();
-    const auto n = static_cast<int64_t>(ids.size());
-    at::Tensor index = at::empty({n}, at::kInt);
-    std::copy(ids.begin(), ids.end(), index.mutable_data_ptr<int32_t>());
-    at::Tensor x = m_embedding.index_select(0, index.to(m_embedding.device()));
-    const auto [cos, sin] = m_model.rope_rows(0, n);
+    const int64_t n = x.size(0), first = around.before != nullptr ? around.before->k.front().size(0) : 0;
+    const auto [cos, sin] = m_model.rope_rows(first, n);
     GateInputs in;
     // Clones, because these may be made in inference mode.
     const at::Tensor turning[] = {cos.clone(), sin.clone()},
@@ -94,23 +101,42 @@ at::Tensor FrozenLlama::run(std::span<const int32_t> ids, const Change& change) 
         const at::Tensor split = rows.view({n, -1, config.head_dim});
         return norm.defined() ? rms(split, norm, config.rms_norm_eps, config.head_dim) : split;
     };
-    for (size_t i = 0; i < m_layers.size(); ++i) {
-        const Layer& w = m_layers[i];
-        const bool turns = config.turns(static_cast<int64_t>(i));
+    for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+        const Layer& w = m_layers[static_cast<size_t>(layer)];
+        const auto projected = [&](Projection place, const at::Tensor& rows, const at::Tensor& weight,
+                                   const at::Tensor& bias) {
+            const at::Tensor made = linear_of(rows, weight, bias);
+            return around.soft != nullptr ? made + around.soft->change(layer, place, rows, training_math())
+                                          : made;
+        };
+        const bool turns = config.turns(layer);
         in.cos = (turns ? turning : still)[0];
         in.sin = (turns ? turning : still)[1];
         in.rope_size = turns ? config.rope_scaling.attention_factor : 1;
         in.residual = x;
         in.input = normed(x, w.input_norm);
-        in.k = turned(heads(linear_of(in.input, w.k, w.k_bias), w.k_norm), in.cos, in.sin);
-        in.v = heads(linear_of(in.input, w.v, w.v_bias), {});
-        const at::Tensor q = turned(heads(linear_of(in.input, w.q, w.q_bias), w.q_norm), in.cos, in.sin);
-        x = x + linear_of(attention_of(static_cast<int64_t>(i), in, q, change), w.o, w.o_bias);
+        in.k = turned(heads(projected(Projection::k, in.input, w.k, w.k_bias), w.k_norm), in.cos, in.sin);
+        in.v = heads(projected(Projection::v, in.input, w.v, w.v_bias), {});
+        const at::Tensor q =
+            turned(heads(projected(Projection::q, in.input, w.q, w.q_bias), w.q_norm), in.cos, in.sin);
+        x = x + projected(Projection::o, attention_of(layer, in, q, around), w.o, w.o_bias);
         const at::Tensor h = normed(x, w.post_norm);
-        const at::Tensor inner = at::silu(linear_of(h, w.gate, w.gate_bias)) * linear_of(h, w.up, w.up_bias);
-        x = x + linear_of(inner, w.down, w.down_bias);
+        const at::Tensor inner = at::silu(projected(Projection::gate, h, w.gate, w.gate_bias)) *
+                                 projected(Projection::up, h, w.up, w.up_bias);
+        x = x + projected(Projection::down, inner, w.down, w.down_bias);
     }
-    return at::linear(normed(x, m_final_norm), m_head);
+    return x;
+}
+
+at::Tensor FrozenLlama::run(std::span<const int32_t> ids, const Change& change, const Watch& watch) const {
+    at::Tensor index = at::empty({static_cast<int64_t>(ids.size())}, at::kInt);
+    std::copy(ids.begin(), ids.end(), index.mutable_data_ptr<int32_t>());
+    const at::Tensor x = m_embedding.index_select(0, index.to(m_embedding.device()));
+    return at::linear(normed(pass(x, {nullptr, nullptr, change, watch}), m_final_norm), m_head);
+}
+
+void FrozenLlama::run_soft(const Entries& text, const TokenGate& gate, const Watch& watch) const {
+    static_cast<void>(pass(gate.soft_tokens(), {&text, &gate, {}, watch}));
 }
 
 } // namespace refreshlab

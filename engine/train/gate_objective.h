@@ -41,9 +41,9 @@ public:
 /// The objective of a method. Its file in this folder has all of it.
 struct ObjectiveKind {
     std::string_view method;
-    double learning_rate = 1e-3;         ///< usual
-    std::vector<std::string_view> parts; ///< of a loss
-    std::vector<GateSetting> readings;   ///< points in which the source is ambiguous
+    double learning_rate = 1e-3;              ///< usual
+    std::vector<std::string_view> parts = {}; ///< of a loss; none where it is one number
+    std::vector<GateSetting> readings;        ///< points in which the source is ambiguous
     std::unique_ptr<GateObjective> (*make)(const LlamaModel& model,
                                            const ObjectiveOptions& options) = nullptr;
 };
@@ -52,6 +52,7 @@ namespace objective_kinds {
 [[nodiscard]] ObjectiveKind make_each_token_count();
 [[nodiscard]] ObjectiveKind locret();
 [[nodiscard]] ObjectiveKind attention_gate();
+[[nodiscard]] ObjectiveKind lookahead_kv();
 } // namespace objective_kinds
 /// One for each kind of gate, in the same order.
 [[nodiscard]] std::span<const ObjectiveKind> all_objective_kinds();

@@ -53,7 +53,7 @@ std::string digest_of(const std::string& text) {
 std::span<const ObjectiveKind> all_objective_kinds() {
     static const std::vector<ObjectiveKind> kinds{
         objective_kinds::trim_kv(), objective_kinds::make_each_token_count(), objective_kinds::locret(),
-        objective_kinds::attention_gate()};
+        objective_kinds::attention_gate(), objective_kinds::lookahead_kv()};
     return kinds;
 }
 

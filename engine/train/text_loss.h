@@ -13,7 +13,7 @@ struct TextLoss {
 };
 /// \param model_rows, rows  [n - begin, vocab] log-probabilities of the model and the changed one; row i is at token begin + i
 /// \param text              n tokens; begin + 1 < n
-[[nodiscard]] TextLoss text_loss(const at::Tensor& model_rows, const at::Tensor& rows, const TrainingText& text,
-                                 int64_t begin);
+[[nodiscard]] TextLoss text_loss(const at::Tensor& model_rows, const at::Tensor& rows,
+                                 const TrainingText& text, int64_t begin);
 
 } // namespace refreshlab

@@ -240,7 +240,8 @@ bool CudaForward::runs(CacheLayout layout) const {
 }
 
 StepOutputs CudaForward::prefill(KvCache& cache, const StepInputs& in) const {
-    if (!runs(cache.layout()) || cache.layout() != CacheLayout::dense || !in.hooks.empty())
+    if (!runs(cache.layout()) || cache.layout() != CacheLayout::dense || !in.hooks.empty() ||
+        in.soft != nullptr)
         return m_plain.prefill(cache, in);
     const c10::InferenceMode guard;
     const auto n = static_cast<int64_t>(in.tokens.size());

@@ -5,6 +5,7 @@
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/forward/hook_calls.h"
 #include "engine/model/forward/mc_rows.h"
+#include "engine/model/forward/soft_rows.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/ops/attention.h"
@@ -36,7 +37,8 @@ struct Batch {
     int64_t num_written = 0;
     bool own_columns = false; ///< every row brings the column of its own position as its last key
     Rows outputs = Rows::all;
-    int64_t shown = 0; ///< rows [0, shown) are shown to hooks; the rest ride along
+    int64_t shown = 0;              ///< rows [0, shown) are shown to hooks; the rest ride along
+    const SoftRows* soft = nullptr; ///< in place of tokens, which only count then
 
     /// Rows at positions first, first + step, ...; each sees what stands before it, and its own column.
     Batch(std::vector<int32_t> ids, int64_t first, int64_t step, bool own)
@@ -106,6 +108,9 @@ public:
 
 private:
     [[nodiscard]] at::Tensor embed() const {
+        const at::Device device = m_model.device();
+        const at::ScalarType activations = device.is_cpu() ? at::kFloat : m_model.dtype();
+        if (m_batch.soft != nullptr) return m_batch.soft->embedded().to(activations, false, true);
         if (kernels::is_blocks(m_weights.embedding))
             return kernels::embedded(m_weights.embedding, m_batch.tokens);
         at::Tensor ids = at::empty({m_batch.rows()}, at::TensorOptions().dtype(at::kLong));
@@ -114,8 +119,6 @@ private:
             RL_ASSERT(token >= 0 && token < m_config.vocab_size);
             *out++ = token;
         }
-        const at::Device device = m_model.device();
-        const at::ScalarType activations = device.is_cpu() ? at::kFloat : m_model.dtype();
         return m_weights.embedding.index_select(0, ids.to(device)).to(activations);
     }
 
@@ -149,9 +152,15 @@ private:
     [[nodiscard]] at::Tensor normed(const at::Tensor& weight) const {
         return kernels::rms_norm(m_x, weight, m_config.rms_norm_eps, m_config.hidden_size);
     }
-    [[nodiscard]] at::Tensor heads_of(const at::Tensor& x, const at::Tensor& weight,
-                                      const at::Tensor& bias) const {
-        return kernels::linear(x, weight, bias).view({x.size(0), -1, m_config.head_dim});
+    [[nodiscard]] at::Tensor projected(int64_t layer, Projection place, const at::Tensor& x,
+                                       const at::Tensor& weight, const at::Tensor& bias) const {
+        at::Tensor rows = kernels::linear(x, weight, bias);
+        if (m_batch.soft != nullptr) m_batch.soft->project(layer, place, x, rows);
+        return rows;
+    }
+    [[nodiscard]] at::Tensor heads_of(int64_t layer, Projection place, const at::Tensor& x,
+                                      const at::Tensor& weight, const at::Tensor& bias) const {
+        return projected(layer, place, x, weight, bias).view({x.size(0), -1, m_config.head_dim});
     }
     /// RMSNorm over every head of q or k, where the family has it.
     [[nodiscard]] at::Tensor normed_heads(at::Tensor heads, const at::Tensor& weight) const {
@@ -187,7 +196,7 @@ private:
     /// Queries of the batch and what they attend to. \param h  the layer's normed input
     [[nodiscard]] at::Tensor read_cache(int64_t layer, const LlamaLayer& w, const at::Tensor& h,
                                         const LayerTaps& taps, LayerView& view) {
-        at::Tensor q = normed_heads(heads_of(h, w.q, w.q_bias), w.q_norm);
+        at::Tensor q = normed_heads(heads_of(layer, Projection::q, h, w.q, w.q_bias), w.q_norm);
         if (taps.raw_queries) view.raw_q = shown_queries(q.clone());
         if (m_config.turns(layer)) kernels::rope_(q, m_cos, m_sin);
         if (!m_hooks.empty()) view.q = shown_queries(q);
@@ -215,8 +224,8 @@ private:
     void project_columns(int64_t layer, const at::Tensor& h, LayerView& view) {
         if (m_batch.num_written == 0 && !m_batch.own_columns) return;
         const LlamaLayer& w = m_weights.layers[static_cast<size_t>(layer)];
-        at::Tensor k = normed_heads(heads_of(h, w.k, w.k_bias), w.k_norm);
-        const at::Tensor v = heads_of(h, w.v, w.v_bias);
+        at::Tensor k = normed_heads(heads_of(layer, Projection::k, h, w.k, w.k_bias), w.k_norm);
+        const at::Tensor v = heads_of(layer, Projection::v, h, w.v, w.v_bias);
         if (m_config.turns(layer)) kernels::rope_(k, m_cos, m_sin);
         if (m_batch.num_written > 0) {
             m_batch.written->write(layer, k.narrow(0, 0, m_batch.num_written),
@@ -326,16 +335,17 @@ private:
     /// What follows a layer's attention: output projection and MLP, each added to the residual where the layer has it.
     void finish_layer(const LlamaLayer& w, int64_t layer, const at::Tensor& attended) {
         if (w.attends) {
-            at::Tensor branch = kernels::linear(attended.reshape({m_x.size(0), -1}), w.o, w.o_bias);
+            at::Tensor branch =
+                projected(layer, Projection::o, attended.reshape({m_x.size(0), -1}), w.o, w.o_bias);
             add_branch(layer, Branch::attention_output, branch);
         }
         if (!w.has_mlp) return;
         const at::Tensor h = normed(w.post_norm);
-        const at::Tensor gate = kernels::linear(h, w.gate, w.gate_bias);
-        const at::Tensor up = kernels::linear(h, w.up, w.up_bias);
+        const at::Tensor gate = projected(layer, Projection::gate, h, w.gate, w.gate_bias);
+        const at::Tensor up = projected(layer, Projection::up, h, w.up, w.up_bias);
         const at::Tensor inner = kernels::silu_mul(gate, up);
         m_hooks.inner(layer, inner);
-        at::Tensor branch = kernels::linear(inner, w.down, w.down_bias);
+        at::Tensor branch = projected(layer, Projection::down, inner, w.down, w.down_bias);
         add_branch(layer, Branch::mlp_output, branch);
     }
     void add_branch(int64_t layer, Branch place, at::Tensor& branch) {
@@ -374,8 +384,14 @@ void answer(const StepInputs& in, int64_t first, const at::Tensor& rows, StepOut
 StepOutputs PlainForward::prefill(KvCache& cache, const StepInputs& in) const {
     const c10::InferenceMode guard;
     check_geometry(m_model, cache);
-    const auto n = static_cast<int64_t>(in.tokens.size());
+    RL_ASSERT(in.soft == nullptr || in.tokens.empty());
+    // Soft rows have no ids; any stand for them.
+    const std::vector<int32_t> no_ids(in.soft != nullptr ? static_cast<size_t>(in.soft->embedded().size(0))
+                                                         : 0);
+    const std::span<const int32_t> tokens = in.soft != nullptr ? no_ids : in.tokens;
+    const auto n = static_cast<int64_t>(tokens.size());
     RL_ASSERT(n > 0 && cache.length() + n <= cache.capacity());
+    RL_ASSERT(in.soft == nullptr || n <= LlamaWeights::chunk_rows);
     RL_ASSERT(in.mc.passes == 0);
     StepOutputs out;
     // One buffer for the rows of several chunks, so that they are not held twice.
@@ -386,8 +402,9 @@ StepOutputs PlainForward::prefill(KvCache& cache, const StepInputs& in) const {
     for (int64_t begin = 0; begin < n;) {
         const int64_t count = std::min(LlamaWeights::chunk_rows, n - begin);
         const bool last = begin + count == n;
-        const auto chunk = in.tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+        const auto chunk = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
         Batch batch({chunk.begin(), chunk.end()}, cache.length(), 1, false);
+        batch.soft = in.soft;
         batch.written = &cache;
         batch.num_written = count;
         batch.outputs = in.rows == Rows::last && !last ? Rows::none : in.rows;

@@ -2,7 +2,6 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/model/checkpoint/llama_weights.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -22,10 +21,6 @@ constexpr int64_t widest_gate = 1 << 16;
 std::string weight_name(size_t layer, const GateWeight& weight) {
     return weight.shared ? fmt::format("shared.{}", weight.name)
                          : fmt::format("layers.{}.{}", layer, weight.name);
-}
-
-int64_t padding_of(const ModelConfig& model) {
-    return LlamaWeights::held_width(model.hidden_size) - model.hidden_size;
 }
 
 /// Reads what a gate's file says; every refusal names the file.
@@ -94,8 +89,7 @@ void save_gate(const std::filesystem::path& path, const TokenGate& gate, const M
     for (size_t layer = 0; layer < gate.weights().size(); ++layer) {
         for (size_t i = 0; i < places.size(); ++i) {
             if (places[i].shared && layer > 0) continue;
-            at::Tensor weight = gate.weights()[layer][i].detach();
-            if (places[i].reads_hidden) weight = weight.narrow(1, 0, model.hidden_size);
+            const at::Tensor weight = unpadded(gate.weights()[layer][i].detach(), places[i]);
             tensors.push_back({weight_name(layer, places[i]), weight.to(at::kBFloat16).contiguous()});
         }
     }
@@ -120,9 +114,8 @@ std::unique_ptr<TokenGate> load_gate(const std::filesystem::path& path, std::str
                 layers[layer].push_back(layers.front()[layers[layer].size()]);
                 continue;
             }
-            at::Tensor weight = file.weight(weight_name(layer, place), place);
-            if (place.reads_hidden) weight = at::constant_pad_nd(weight, {0, padding_of(model)});
-            layers[layer].push_back(weight.contiguous());
+            const at::Tensor weight = file.weight(weight_name(layer, place), place);
+            layers[layer].push_back(padded(weight, place).contiguous());
         }
     }
     return std::make_unique<TokenGate>(*kind, width, file.settings(*kind), std::move(layers));

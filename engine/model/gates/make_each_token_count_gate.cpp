@@ -10,7 +10,7 @@ GateKind gate_kinds::make_each_token_count() {
     kind.weights = [](const ModelConfig& model, int64_t width) {
         std::vector<GateWeight> weights = trim_kv().weights(model, width);
         for (GateWeight& weight : weights)
-            weight.shared = !weight.reads_hidden;
+            weight.shared = !weight.held_in;
         return weights;
     };
     return kind;

@@ -48,7 +48,8 @@ const GateMath& training_math() {
 
 std::span<const GateKind> all_gate_kinds() {
     static const std::vector<GateKind> kinds{gate_kinds::trim_kv(), gate_kinds::make_each_token_count(),
-                                             gate_kinds::locret(), gate_kinds::attention_gate()};
+                                             gate_kinds::locret(), gate_kinds::attention_gate(),
+                                             gate_kinds::lookahead_kv()};
     return kinds;
 }
 
@@ -56,6 +57,18 @@ const GateKind* find_gate_kind(std::string_view method) {
     const auto kinds = all_gate_kinds();
     const auto found = std::ranges::find(kinds, method, &GateKind::method);
     return found == kinds.end() ? nullptr : &*found;
+}
+
+at::Tensor padded(const at::Tensor& weight, const GateWeight& place) {
+    const auto more = [&](size_t dimension) {
+        return LlamaWeights::held_width(place.shape[dimension]) - place.shape[dimension];
+    };
+    if (!place.held_in && !place.held_out) return weight;
+    return at::constant_pad_nd(weight, {0, place.held_in ? more(1) : 0, 0, place.held_out ? more(0) : 0});
+}
+
+at::Tensor unpadded(const at::Tensor& weight, const GateWeight& place) {
+    return weight.dim() == 2 ? weight.narrow(0, 0, place.shape[0]).narrow(1, 0, place.shape[1]) : weight;
 }
 
 GateSettings default_settings(const GateKind& kind) {
@@ -99,17 +112,14 @@ std::unique_ptr<TokenGate> TokenGate::untrained(const GateKind& kind, const Mode
                 continue;
             }
             at::Tensor tensor = at::full(weight.shape, weight.first, at::kFloat);
-            if (weight.shape.size() == 2) {
+            if (weight.shape.size() == 2 && !weight.begins_as_zero) {
                 const double bound = 1 / std::sqrt(static_cast<double>(weight.shape[1]));
                 float* const data = tensor.mutable_data_ptr<float>();
                 for (int64_t i = 0; i < tensor.numel(); ++i) // 53 bits, the same with every library
                     data[i] = static_cast<float>(
                         bound * (2 * static_cast<double>(random() >> 11) / 9007199254740992.0 - 1));
             }
-            if (weight.reads_hidden)
-                tensor = at::constant_pad_nd(
-                    tensor, {0, LlamaWeights::held_width(model.hidden_size) - model.hidden_size});
-            layer.push_back(tensor.contiguous());
+            layer.push_back(padded(tensor, weight).contiguous());
         }
     }
     return std::make_unique<TokenGate>(kind, width, std::move(settings), std::move(layers));
@@ -122,6 +132,17 @@ at::Tensor TokenGate::scores(int64_t layer, const GateInputs& in, const GateMath
 at::Tensor TokenGate::together(int64_t layer, const at::Tensor& rows, const GateMath& math) const {
     if (m_kind.together == nullptr) return rows;
     return m_kind.together(m_weights[static_cast<size_t>(layer)], m_settings, rows, math);
+}
+
+at::Tensor TokenGate::soft_tokens() const {
+    RL_ASSERT(m_kind.soft_tokens != nullptr);
+    return m_kind.soft_tokens(m_weights.front());
+}
+
+at::Tensor TokenGate::change(int64_t layer, Projection place, const at::Tensor& x,
+                             const GateMath& math) const {
+    RL_ASSERT(m_kind.change != nullptr);
+    return m_kind.change(m_weights[static_cast<size_t>(layer)], place, x, math);
 }
 
 std::shared_ptr<const TokenGate> TokenGate::on(at::Device device) const {

@@ -2,6 +2,7 @@
 
 #include "engine/model/checkpoint/safetensors_file.h"
 #include "engine/model/model_config.h"
+#include "engine/model/projection.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -47,10 +48,15 @@ using GateSettings = std::map<std::string, std::string, std::less<>>;
 struct GateWeight {
     std::string_view name;
     std::vector<int64_t> shape; ///< [out, in], or [out] of a bias
-    bool reads_hidden = false;  ///< `in` is the model's hidden width, which models hold padded
-    double first = 0;           ///< of a bias: where training begins
-    bool shared = false;        ///< one tensor, the same in all layers
+    bool held_in = false; ///< `in` is a hidden or intermediate width, which models hold padded (LlamaWeights)
+    double first = 0;     ///< of a bias: where training begins
+    bool shared = false;  ///< one tensor, the same in all layers
+    bool held_out = false;       ///< `out` is such a width
+    bool begins_as_zero = false; ///< a matrix; the others begin at random
 };
+/// A weight of a gate with its widths as models hold them, the padding zero; and as they are said to be.
+[[nodiscard]] at::Tensor padded(const at::Tensor& weight, const GateWeight& place);
+[[nodiscard]] at::Tensor unpadded(const at::Tensor& weight, const GateWeight& place);
 
 /// A kind of gate: the definition of a method's network. Its file in this folder has all of it.
 struct GateKind {
@@ -60,19 +66,25 @@ struct GateKind {
     std::vector<GateSetting> settings;
     std::vector<GateWeight> (*weights)(const ModelConfig& model, int64_t width) = nullptr;
     /// \param weights  of one layer, in their order
-    /// \return [rows, kv_heads]; of a gate with `together` what that needs of each token, [rows, n]
+    /// \return [rows, kv_heads]; of a gate with `together` what that needs of each token, [rows, n]. Null where soft tokens are read instead
     at::Tensor (*scores)(std::span<const at::Tensor> weights, const GateSettings& settings,
                          const GateInputs& in, const GateMath& math) = nullptr;
     /// Of a gate whose score of a token depends on the other tokens of a prompt: from all of them the scores, [length, kv_heads]. Null: a
     /// token's score is its own
     at::Tensor (*together)(std::span<const at::Tensor> weights, const GateSettings& settings,
                            const at::Tensor& rows, const GateMath& math) = nullptr;
+    /// Of a gate that scores no token, but has vectors that are read behind a prompt (soft_reading.h): these, [n, held hidden width]
+    at::Tensor (*soft_tokens)(std::span<const at::Tensor> weights) = nullptr;
+    /// What is added to a projection of their rows. \param x  [n, in], what is projected. \return [n, out]
+    at::Tensor (*change)(std::span<const at::Tensor> weights, Projection place, const at::Tensor& x,
+                         const GateMath& math) = nullptr;
 };
 namespace gate_kinds {
 [[nodiscard]] GateKind trim_kv();
 [[nodiscard]] GateKind make_each_token_count();
 [[nodiscard]] GateKind locret();
 [[nodiscard]] GateKind attention_gate();
+[[nodiscard]] GateKind lookahead_kv();
 } // namespace gate_kinds
 [[nodiscard]] std::span<const GateKind> all_gate_kinds();
 [[nodiscard]] const GateKind* find_gate_kind(std::string_view method); ///< null: there is none
@@ -99,6 +111,10 @@ public:
     [[nodiscard]] at::Tensor scores(int64_t layer, const GateInputs& in, const GateMath& math) const;
     /// Scores of a whole prompt. \param rows  what scores() gave its tokens, one after the other
     [[nodiscard]] at::Tensor together(int64_t layer, const at::Tensor& rows, const GateMath& math) const;
+    /// GateKind::soft_tokens() and change(), of a kind that has them                                     (asserted)
+    [[nodiscard]] at::Tensor soft_tokens() const;
+    [[nodiscard]] at::Tensor change(int64_t layer, Projection place, const at::Tensor& x,
+                                    const GateMath& math) const;
     /// A copy on another device.
     [[nodiscard]] std::shared_ptr<const TokenGate> on(at::Device device) const;
 

@@ -41,6 +41,7 @@ CacheMethod trim_kv();
 CacheMethod make_each_token_count();
 CacheMethod locret();
 CacheMethod attention_gate();
+CacheMethod lookahead_kv();
 
 /// A method and the family under which lists show it; those of a family follow each other.
 struct Listed {
@@ -73,6 +74,7 @@ inline constexpr Listed all[] = {
     {"Trained gates", make_each_token_count},
     {"Trained gates", locret},
     {"Trained gates", attention_gate},
+    {"Trained gates", lookahead_kv},
     {"Merge", cam},
     {"Merge", d2o},
     {"Merge", kv_merger},

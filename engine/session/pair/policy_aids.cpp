@@ -71,11 +71,11 @@ PolicyAids read_policy_aids(const RunConfig& config, const ModelPair& pair) {
     for (const ModelFile& file : model_files(config)) {
         if (file.kind == CacheFile::Kind::profile) {
             aids.profile = read_profile(file, method, pair);
-        } else if (file.key == "step_gate") {
-            aids.steps = read_gate(file, method, pair);
         } else {
-            aids.prompt = read_gate(file, method, pair);
-            if (config.mode != Mode::overfill) aids.steps = aids.prompt; // one model does both
+            const auto gate = read_gate(file, method, pair);
+            const bool does_both = config.mode != Mode::overfill;
+            if (does_both || !file.of_decoder) aids.prompt = gate;
+            if (does_both || file.of_decoder) aids.steps = gate;
         }
     }
     return aids;

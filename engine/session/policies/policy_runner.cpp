@@ -5,6 +5,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/control/cache_choice.h"
 #include "engine/model/gates/gate_inputs.h"
+#include "engine/model/gates/soft_reading.h"
 #include "engine/model/llama_model.h"
 #include "engine/model/model_config.h"
 #include "engine/record/recording/cache_state.h"
@@ -143,7 +144,7 @@ PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& m
     , m_again(std::make_unique<Again>(*this)) {
     RL_ASSERT(!selects_per_query_head(config) || model.num_kv_heads == model.num_heads);
     RL_ASSERT(!m_needs.prompt_gate || m_aids.prompt != nullptr);
-    RL_ASSERT(!m_needs.step_gate || m_aids.steps != nullptr);
+    RL_ASSERT(!(m_needs.step_gate || m_needs.soft_tokens) || m_aids.steps != nullptr);
     if (m_needs.prompt_gate) m_reader_rope = RopeTable(reader, device);
     if (m_needs.step_gate) m_rope = RopeTable(model, m_aids.steps->device());
     m_needs.prompt_rows = std::min(m_needs.prompt_rows, prompt_length);
@@ -186,10 +187,15 @@ void PolicyRunner::foresee(const LlamaModel& model, const KvCache& cache, std::s
     const auto again = prompt.last(static_cast<size_t>(std::min(m_needs.pseudo_tokens, std::ssize(prompt))));
     for (size_t i = 0; i < static_cast<size_t>(m_needs.pseudo_tokens); ++i)
         tokens.push_back(again[i % again.size()]);
-    if (tokens.empty()) return;
+    const int64_t rows = m_needs.soft_tokens ? m_aids.steps->soft_tokens().size(0) : std::ssize(tokens);
+    if (rows == 0) return;
     const std::unique_ptr<KvCache> copy =
-        cache.clone(std::max<int64_t>(m_context.prompt_length + std::ssize(tokens) - cache.capacity(), 0));
+        cache.clone(std::max<int64_t>(m_context.prompt_length + rows - cache.capacity(), 0));
     Foresight foresight(*m_policy, m_context.prompt_length);
+    if (m_needs.soft_tokens) {
+        read_soft_tokens(model, *copy, *m_aids.steps, foresight);
+        return;
+    }
     LayerHooks* const hooks[] = {&foresight};
     StepInputs in;
     in.tokens = tokens;

@@ -56,8 +56,8 @@ public:
     /// How the cache must be laid out.
     [[nodiscard]] CacheLayout layout() const;
 
-    /// Before finish_prompt(). Shows the policy what tokens behind the prompt attend to, those of a given text or pseudo tokens, where it asks
-    /// for them: a pass of its own over a copy of `cache`, which holds the whole prompt.
+    /// Before finish_prompt(). Shows the policy what tokens behind the prompt attend to, those of a given text, pseudo or soft tokens, where it
+    /// asks for them: a pass of its own over a copy of `cache`, which holds the whole prompt.
     /// \param model    that decodes; outlives this
     /// \param given    that the run will feed after the prompt, where it has a given text
     void foresee(const LlamaModel& model, const KvCache& cache, std::span<const int32_t> prompt,

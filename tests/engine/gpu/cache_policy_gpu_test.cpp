@@ -46,6 +46,7 @@ const std::vector<std::string_view> listed{"sliding_window",
                                            "dapq",
                                            "locret",
                                            "attention_gate",
+                                           "lookahead_kv",
                                            "compress_kv"};
 const std::vector<std::string_view> layer_by_layer{
     "quest",       "refreshkv", "think",   "kivi", "mikv",      "kv_direct", "kv_routing",

@@ -128,27 +128,38 @@ TEST_CASE("Layer-DefensiveKV shares one budget over the model", "[policies]") {
     CHECK(cache.of(1, 0) == Positions{0, 5});
 }
 
-TEST_CASE("DapQ keeps what tokens behind the prompt attend to, and only of the prompt", "[policies]") {
+TEST_CASE("DapQ and LookaheadKV keep what rows behind the prompt attend to, and only of the prompt",
+          "[policies]") {
     const PolicyContext context = context_of(2, 2, 1, 5);
-    const auto policy = make("dapq", {{"budget", 2}, {"pseudo_tokens", 2}}, context);
-    CHECK(policy->needs().pseudo_tokens == 2);
-    CHECK(policy->needs().prompt_rows == 0);
-    FakeCache cache(2, 1, 5);
-    const auto foresee = [&](std::vector<float> row, int64_t first_pos) {
-        const Rows rows(std::move(row), 1, 2);
-        FutureView view;
-        view.layer = 1;
-        view.first_pos = first_pos;
-        view.rows = rows.cube;
-        policy->read_future(view);
+    const auto dapq = make("dapq", {{"budget", 2}, {"pseudo_tokens", 2}}, context),
+               lookahead = make("lookahead_kv", {{"budget", 2}}, context);
+    CHECK(dapq->needs().pseudo_tokens == 2);
+    CHECK(dapq->needs().prompt_rows == 0);
+    CHECK(lookahead->needs().soft_tokens);
+    const auto kept = [](CachePolicy& policy) {
+        const auto foresee = [&](std::vector<float> row, int64_t first_pos) {
+            const Rows rows(std::move(row), 1, 2);
+            FutureView view;
+            view.layer = 1;
+            view.first_pos = first_pos;
+            view.rows = rows.cube;
+            policy.read_future(view);
+        };
+        // Sums of head 0: 0.2, 0.3, 0, 0.125, 0; of head 1: 0, 0, 0.375, 0.25, 0.1.
+        foresee({0.1F, 0.3F, 0, 0.125F, 0, 0.475F, 0, 0, 0.375F, 0, 0.1F, 0.525F}, 5);
+        foresee({0.1F, 0, 0, 0, 0, 0.4F, 0.5F, 0, 0, 0, 0.25F, 0, 0.25F, 0.5F}, 6);
+        FakeCache cache(2, 1, 5);
+        policy.finish_prompt(cache);
+        CHECK(cache.of(0, 0).size() == 5); // a layer that reads nothing is not thinned
+        return cache.of(1, 0);
     };
-    // Sums of head 0: 0.2, 0.3, 0, 0.1, 0; of head 1: 0, 0, 0.4, 0.2, 0.1. Their maximum: 0.2, 0.3, 0.4, 0.2, 0.1.
-    foresee({0.1F, 0.3F, 0, 0.1F, 0, 0.5F, 0, 0, 0.4F, 0, 0.1F, 0.5F}, 5);
-    foresee({0.1F, 0, 0, 0, 0, 0.4F, 0.5F, 0, 0, 0, 0.2F, 0, 0.3F, 0.5F}, 6);
-    policy->finish_prompt(cache);
-    CHECK(cache.of(1, 0) == Positions{1, 2}); // the last of the prompt has no right of its own
-    CHECK(cache.of(0, 0).size() == 5);        // a layer that reads nothing is not thinned
+    // The maximum: 0.2, 0.3, 0.375, 0.25, 0.1. The last of the prompt has no right of its own.
+    CHECK(kept(*dapq) == Positions{1, 2});
+    // The mean: 0.1, 0.15, 0.1875, 0.1875, 0.05.
+    CHECK(kept(*lookahead) == Positions{2, 3});
+    CHECK(kept(*make("lookahead_kv", {{"budget", 1}, {"group", 0}}, context)) == Positions{2});
     CHECK(make("dapq", {{"budget", 5}}, context)->needs().pseudo_tokens == 0);
+    CHECK(!make("lookahead_kv", {{"budget", 5}}, context)->needs().soft_tokens);
 }
 
 } // namespace defensive_test

@@ -239,10 +239,11 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                                  method.name == "oracle" || method.name == "kv_direct" ||
                                  method.name == "trim_kv";
             const bool whole_model = method.name == "make_each_token_count";
-            const bool once =
-                method.name == "snapkv" || method.name == "pyramidkv" || method.name == "adakv" ||
-                method.name == "cake" || method.name == "defensivekv" || method.name == "layer_defensivekv" ||
-                method.name == "dapq" || method.name == "attention_gate" || method.name == "compress_kv";
+            const bool once = method.name == "snapkv" || method.name == "pyramidkv" ||
+                              method.name == "adakv" || method.name == "cake" ||
+                              method.name == "defensivekv" || method.name == "layer_defensivekv" ||
+                              method.name == "dapq" || method.name == "lookahead_kv" ||
+                              method.name == "attention_gate" || method.name == "compress_kv";
             if (decodes) {
                 CHECK(entries == heads * budget);
                 CHECK(most == budget);
@@ -635,6 +636,7 @@ TEST_CASE("the scores of a policy's choices are told, also across rewinds", "[se
                              "cam",
                              "make_each_token_count",
                              "attention_gate",
+                             "lookahead_kv",
                              "compress_kv",
                              "d2o",
                              "oracle",

@@ -117,6 +117,7 @@ TEST_CASE("a gate gives a token the same bits in a prompt read at once, in chunk
         ids.push_back((7 + 37 * i) % 4096);
     for (const auto& [method, gate] : untrained_gates(model->config(), at::kCPU, 5)) {
         CAPTURE(method);
+        if (gate->kind().scores == nullptr) continue;
         std::vector<std::vector<at::Tensor>> all;
         for (const int64_t chunk : {75, 7, 1}) {
             Scores scores(*gate, model->config());
@@ -151,7 +152,8 @@ TEST_CASE("what a gate's file holds is what was saved, and a gate of another wid
     const GateFolder files;
     const ModelConfig& model = named_pair()->student->config();
     const std::string fingerprint = pair_fingerprint(*named_pair(), false);
-    for (const char* method : {"trim_kv", "make_each_token_count", "locret", "attention_gate"}) {
+    for (const char* method :
+         {"trim_kv", "make_each_token_count", "locret", "attention_gate", "lookahead_kv"}) {
         const std::string file = files.save(method, false, 3), again = files.path("again.safetensors");
         const auto gate = load_gate(file, method, model, fingerprint);
         CHECK(gate->width() == 16);
@@ -267,6 +269,10 @@ TEST_CASE("gates and profiles are looked for beside the model", "[session][cache
     CHECK(model_files(run_of(Mode::student, "trim_kv")).size() == 1);
     CHECK(model_files(run_of(Mode::student, "locret"))[0].path ==
           file_beside(config.student_dir, "locret", gate));
+    const auto soft = model_files(run_of(Mode::overfill, "lookahead_kv"));
+    REQUIRE(soft.size() == 1); // whoever decodes reads them
+    CHECK((soft[0].key == "gate" && !soft[0].of_teacher));
+    CHECK(model_files(run_of(Mode::teacher, "lookahead_kv"))[0].of_teacher);
     const auto profiles = model_files(run_of(Mode::overfill, "compress_kv"));
     REQUIRE(profiles.size() == 1);
     CHECK((profiles[0].kind == profile && profiles[0].of_teacher));

@@ -3,8 +3,10 @@
 #include "engine/model/forward/rope_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 namespace refreshlab::test {
 
@@ -372,25 +374,26 @@ public:
     std::vector<at::Tensor> rows;
 };
 
-class PlainDapQ final : public PlainOnce {
+/// The entries of a prompt stay that rows behind it attend to the most.
+class PlainBehind : public PlainOnce {
 public:
-    PlainDapQ(int64_t budget, int64_t pseudo_tokens, const ModelConfig& config,
-              const std::map<std::string, at::Tensor>& weights)
+    PlainBehind(int64_t budget, bool mean_group, const ModelConfig& config,
+                const std::map<std::string, at::Tensor>& weights)
         : m_budget(budget)
-        , m_pseudo_tokens(pseudo_tokens)
+        , m_mean_group(mean_group)
         , m_config(config)
         , m_weights(weights) {}
 
     void text(std::span<const int32_t> prompt) override {
         m_length = std::ssize(prompt);
-        std::vector<int32_t> longer(prompt.begin(), prompt.end());
-        const int64_t again = std::min(m_pseudo_tokens, m_length);
-        for (int64_t i = 0; i < m_pseudo_tokens; ++i)
-            longer.push_back(prompt[static_cast<size_t>(m_length - again + i % again)]);
         PlainDecoder decoder(m_config, m_weights, m_rows);
-        static_cast<void>(decoder.prompt(longer));
+        read(prompt, decoder);
     }
     void prompt(const PlainLayer&) override {}
+
+protected:
+    /// Reads prompt and what is behind it.
+    virtual void read(std::span<const int32_t> prompt, PlainDecoder& decoder) = 0;
 
 private:
     void choose() override {
@@ -398,9 +401,10 @@ private:
         for (int64_t layer = 0; layer < std::ssize(m_rows.rows); ++layer) {
             const at::Tensor sums =
                 m_rows.rows[static_cast<size_t>(layer)].slice(1, m_length).sum(1).slice(1, 0, m_length);
-            const at::Tensor most = sums.view({kv_heads, -1, m_length}).amax(1);
+            const at::Tensor groups = sums.view({kv_heads, -1, m_length}),
+                             scores = m_mean_group ? groups.mean(1) : groups.amax(1);
             for (int64_t head = 0; head < kv_heads; ++head) {
-                const auto [values, order] = most[head].sort(0, true);
+                const auto [values, order] = scores[head].sort(0, true);
                 compared(number(values[m_budget - 1] - values[m_budget]));
                 for (int64_t i = 0; i < m_budget; ++i)
                     m_kept[{layer, head}].insert(order[i].item<int64_t>());
@@ -408,10 +412,45 @@ private:
         }
     }
 
-    int64_t m_budget, m_pseudo_tokens;
+    int64_t m_budget;
+    bool m_mean_group;
     ModelConfig m_config;
     std::map<std::string, at::Tensor> m_weights;
     LastRows m_rows;
+};
+
+class PlainDapQ final : public PlainBehind {
+public:
+    PlainDapQ(int64_t budget, int64_t pseudo_tokens, const ModelConfig& config,
+              const std::map<std::string, at::Tensor>& weights)
+        : PlainBehind(budget, false, config, weights)
+        , m_pseudo_tokens(pseudo_tokens) {}
+
+private:
+    void read(std::span<const int32_t> prompt, PlainDecoder& decoder) override {
+        const int64_t length = std::ssize(prompt), again = std::min(m_pseudo_tokens, length);
+        std::vector<int32_t> longer(prompt.begin(), prompt.end());
+        for (int64_t i = 0; i < m_pseudo_tokens; ++i)
+            longer.push_back(prompt[static_cast<size_t>(length - again + i % again)]);
+        static_cast<void>(decoder.prompt(longer));
+    }
+
+    int64_t m_pseudo_tokens;
+};
+
+class PlainLookaheadKv final : public PlainBehind {
+public:
+    PlainLookaheadKv(int64_t budget, GateWeights gate, const ModelConfig& config,
+                     const std::map<std::string, at::Tensor>& weights)
+        : PlainBehind(budget, true, config, weights)
+        , m_gate(std::move(gate)) {}
+
+private:
+    void read(std::span<const int32_t> prompt, PlainDecoder& decoder) override {
+        static_cast<void>(decoder.prompt(prompt, &m_gate));
+    }
+
+    GateWeights m_gate;
 };
 
 class PlainQuest final : public PlainPolicy {
@@ -982,6 +1021,11 @@ std::unique_ptr<PlainPolicy> plain_defensivekv(int64_t budget, int64_t window, b
 std::unique_ptr<PlainPolicy> plain_arkv(int64_t budget, int64_t window) {
     return std::make_unique<PlainArkv>(budget, window);
 }
+std::unique_ptr<PlainPolicy> plain_lookahead_kv(int64_t budget, const GateWeights& gate,
+                                                const ModelConfig& config,
+                                                const std::map<std::string, at::Tensor>& weights) {
+    return std::make_unique<PlainLookaheadKv>(budget, gate, config, weights);
+}
 std::unique_ptr<PlainPolicy> plain_dapq(int64_t budget, int64_t pseudo_tokens, const ModelConfig& config,
                                         const std::map<std::string, at::Tensor>& weights) {
     return std::make_unique<PlainDapQ>(budget, pseudo_tokens, config, weights);
@@ -1035,8 +1079,11 @@ PlainDecoder::PlainDecoder(ModelConfig config, std::map<std::string, at::Tensor>
         weight = weight.to(at::kDouble);
 }
 
-at::Tensor PlainDecoder::prompt(std::span<const int32_t> tokens) {
+at::Tensor PlainDecoder::prompt(std::span<const int32_t> tokens, const GateWeights* soft) {
     m_tokens.assign(tokens.begin(), tokens.end());
+    m_soft = soft;
+    m_soft_rows = soft != nullptr ? soft->front().front().size(0) : 0;
+    m_tokens.insert(m_tokens.end(), static_cast<size_t>(m_soft_rows), 0); // any ids stand for them
     m_prompt = length();
     m_policy.text(tokens);
     return recompute();
@@ -1062,8 +1109,23 @@ at::Tensor PlainDecoder::rotated(const at::Tensor& x) const {
 
 at::Tensor PlainDecoder::recompute() {
     at::Tensor x = weight("model.embed_tokens.weight").index_select(0, at::tensor(m_tokens, at::kLong));
+    const int64_t hard = length() - m_soft_rows;
+    if (m_soft_rows > 0) x.slice(0, hard).copy_((*m_soft)[0][0].slice(1, 0, x.size(1)));
     const auto linear = [&](const at::Tensor& rows, const std::string& name) {
-        return at::matmul(rows, weight(name + ".weight").t());
+        at::Tensor made = at::matmul(rows, weight(name + ".weight").t());
+        if (m_soft_rows == 0 || rows.dim() == 1) return made;
+        constexpr std::array<std::string_view, 7> places{"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                                         "gate_proj", "up_proj", "down_proj"};
+        const auto at =
+            std::ranges::find_if(places, [&](std::string_view place) { return name.ends_with(place); });
+        const int64_t layer = std::stoll(name.substr(std::string("model.layers.").size()));
+        const auto& gate = (*m_soft)[static_cast<size_t>(layer)];
+        const size_t first = 1 + 2 * static_cast<size_t>(at - places.begin());
+        const at::Tensor low = gate[first].to(at::kDouble).slice(1, 0, rows.size(1)),
+                         high = gate[first + 1].to(at::kDouble).slice(0, 0, made.size(1));
+        made.slice(0, hard) +=
+            32.0 / static_cast<double>(low.size(0)) * rows.slice(0, hard).mm(low.t()).mm(high.t());
+        return made;
     };
     for (int64_t layer = 0; layer < m_config.num_layers; ++layer) {
         const std::string prefix = "model.layers." + std::to_string(layer) + ".";

@@ -78,6 +78,10 @@ struct PlainRefreshKv {
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_dapq(int64_t budget, int64_t pseudo_tokens,
                                                       const ModelConfig& config,
                                                       const std::map<std::string, at::Tensor>& weights);
+/// It reads prompt and soft tokens by a decoder of its own.
+[[nodiscard]] std::unique_ptr<PlainPolicy>
+plain_lookahead_kv(int64_t budget, const GateWeights& gate, const ModelConfig& config,
+                   const std::map<std::string, at::Tensor>& weights);
 /// Kernel 5. \param heads, errors  of each layer
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_compress_kv(int64_t budget, int64_t window, int64_t floor,
                                                              std::vector<std::vector<int64_t>> heads,
@@ -116,7 +120,8 @@ public:
     PlainDecoder(ModelConfig config, std::map<std::string, at::Tensor> weights, PlainPolicy& policy);
 
     /// The row after the prompt, [vocab].
-    [[nodiscard]] at::Tensor prompt(std::span<const int32_t> tokens);
+    /// \param soft  weights of LookaheadKV: its soft tokens are read behind the prompt, as a part of it; outlives this
+    [[nodiscard]] at::Tensor prompt(std::span<const int32_t> tokens, const GateWeights* soft = nullptr);
     /// The row after one more token.
     [[nodiscard]] at::Tensor step(int32_t token);
     /// The newest row of the last recomputation, [heads, n].
@@ -139,6 +144,8 @@ private:
     std::map<std::string, at::Tensor> m_weights;
     PlainPolicy& m_policy;
     std::vector<int64_t> m_tokens;
+    const GateWeights* m_soft = nullptr;
+    int64_t m_soft_rows = 0; ///< the last of the tokens
     int64_t m_prompt = 0;
     std::vector<std::vector<PositionSet>> m_reads; ///< [layers * kv_heads], of every row after the prompt
     std::vector<at::Tensor> m_rows;

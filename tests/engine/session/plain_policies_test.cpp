@@ -1,4 +1,4 @@
-// H2O, CAKE, DefensiveKV, ARKV, DapQ, Quest, FASA, MPCache, TRIM-KV, Locret and RefreshKV in sessions against plain ones that read the whole text anew at every step.
+// H2O, CAKE, DefensiveKV, ARKV, DapQ, LookaheadKV, Quest, FASA, MPCache, TRIM-KV, Locret and RefreshKV in sessions against plain ones that read the whole text anew at every step.
 #include "engine/cache/kv_cache.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/decode/decode_session.h"
@@ -367,6 +367,26 @@ TEST_CASE("Attention-Gate keeps what its block over the prompt wants, by thresho
                 return gated;
             });
     }
+}
+
+TEST_CASE("LookaheadKV keeps what its soft tokens attend to", "[session][cache_policy][plain]") {
+    compare(
+        settings("lookahead_kv", {{"budget", 10}}),
+        [](const Plain& model) {
+            return plain_lookahead_kv(10, model.pair->student_gates.at("lookahead_kv")->weights(),
+                                      model.config, model.weights);
+        },
+        false,
+        [](const Plain& model) {
+            Plain gated = with_gate(model, "lookahead_kv", {});
+            std::mt19937_64 random(seed(78));
+            std::normal_distribution<float> normal(0, 0.05F);
+            for (const auto& layer : gated.pair->student_gates.at("lookahead_kv")->weights())
+                for (size_t b = 2; b < layer.size(); b += 2) // training begins with zeros
+                    for (int64_t i = 0; i < layer[b].numel(); ++i)
+                        layer[b].mutable_data_ptr<float>()[i] = normal(random);
+            return gated;
+        });
 }
 
 TEST_CASE("Locret prunes a prompt chunk by chunk as its definition does", "[session][cache_policy][plain]") {

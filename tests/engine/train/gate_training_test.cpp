@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/gates/soft_reading.h"
 #include "engine/train/frozen_llama.h"
 #include "engine/train/gate_trainer.h"
 #include "engine/train/judge_gate.h"
@@ -83,6 +84,25 @@ bool same_weights(const TokenGate& a, const TokenGate& b) {
             if (!at::equal(a.weights()[layer][i], b.weights()[layer][i])) return false;
     return true;
 }
+
+/// Attention rows of a pass, of each layer [rows, heads, keys].
+class AttentionRows final : public LayerHooks {
+public:
+    explicit AttentionRows(int64_t from)
+        : m_from(from) {}
+    [[nodiscard]] LayerTaps taps(int64_t) const override {
+        LayerTaps taps;
+        taps.attention_from = m_from;
+        return taps;
+    }
+    void observe(const LayerView& view) override { of_layer.push_back(view.attention.clone()); }
+
+private:
+    int64_t m_from;
+
+public:
+    std::vector<at::Tensor> of_layer;
+};
 
 } // namespace
 
@@ -234,6 +254,58 @@ TEST_CASE("Attention-Gate's answer reads what the gate keeps, and gradients pass
     }
 }
 
+TEST_CASE("LookaheadKV's soft tokens are asked to share out their attention as the answer does", "[train]") {
+    const auto model = tiny_model(31, small_vocabulary);
+    const TrainingText text{random_ids(24, 3), 18};
+    const auto gate = TokenGate::untrained(*find_gate_kind("lookahead_kv"), model->config(), 4, {}, 4);
+    at::Generator random = at::make_generator<at::CPUGeneratorImpl>(5);
+    for (const auto& layer : gate->weights())
+        for (size_t b = 2; b < layer.size(); b += 2) // they begin as zeros
+            const_cast<at::Tensor&>(layer[b]).normal_(0, 0.1, random);
+    // By the model's own passes: the answer behind the prompt, and the soft tokens behind it.
+    AttentionRows answer(18), soft(18);
+    const auto cache = model->make_cache(64);
+    StepInputs in;
+    const auto read = [&](std::span<const int32_t> tokens, LayerHooks* hook) {
+        in.tokens = tokens;
+        in.rows = Rows::none;
+        in.hooks = std::span(&hook, 1);
+        (void)model->forward().prefill(*cache, in);
+    };
+    read(text.ids, &answer);
+    cache->truncate(18);
+    read_soft_tokens(*model, *cache, *gate, soft);
+    double kl = 0;
+    for (size_t layer = 0; layer < 2; ++layer) {
+        REQUIRE(soft.of_layer[layer].size(0) == 32);
+        const auto shares = [](const at::Tensor& rows) {
+            const at::Tensor sums = rows.slice(2, 0, 18).sum(0);
+            return sums / sums.sum(-1, true);
+        };
+        const at::Tensor wanted = shares(answer.of_layer[layer]), said = shares(soft.of_layer[layer]);
+        kl += (wanted * (wanted / said).log()).sum(-1).mean().item<double>() / 2;
+    }
+    const auto objective = objective_kinds::lookahead_kv().make(*model, {});
+    CHECK(kl > 1e-4);
+    CHECK(objective->loss(*gate, text).total.item<double>() == Approx(kl).epsilon(1e-3));
+
+    for (const auto& layer : gate->weights())
+        for (const at::Tensor& weight : layer)
+            const_cast<at::Tensor&>(weight).set_requires_grad(true);
+    objective->loss(*gate, text).total.backward();
+    for (const at::Tensor& weight : {gate->weights()[0][0], gate->weights()[0][14], gate->weights()[1][2]}) {
+        const at::Tensor direction = weight.grad() / weight.grad().norm();
+        const double slope = weight.grad().norm().item<double>(), step = 0.002;
+        const c10::AutoGradMode off(false);
+        weight.add_(direction, step);
+        const double up = objective->loss(*gate, text).total.item<double>();
+        weight.add_(direction, -2 * step);
+        const double down = objective->loss(*gate, text).total.item<double>();
+        weight.add_(direction, step);
+        CHECK((up - down) / (2 * step) == Approx(slope).epsilon(0.05));
+    }
+}
+
 TEST_CASE("Locret's gate is asked for the most that the answer gives a token", "[train]") {
     const auto model = tiny_model(31, small_vocabulary); // 4 heads, 2 KV heads
     const TrainingText text{random_ids(40, 6), 28};
@@ -263,7 +335,8 @@ TEST_CASE("training lowers the loss, and goes on from a checkpoint as if it had 
     const auto texts = texts_of(5, 10);
     const ScratchFolder folder("gates");
     const auto part = folder.path() / "gate.part";
-    for (const char* method : {"trim_kv", "make_each_token_count", "locret", "attention_gate"}) {
+    for (const char* method :
+         {"trim_kv", "make_each_token_count", "locret", "attention_gate", "lookahead_kv"}) {
         CAPTURE(method);
         GateTrainer straight(*model, texts, training(method)), stopped(*model, texts, training(method));
         const double before = straight.loss_of(texts).total;
