@@ -112,7 +112,7 @@ Command add_study_command(CLI::App& app) {
         "refresh",
         "");
     add("cache", "Cache policies at equal budgets: perplexity, recall, and both axes together",
-        "text, recall, written, both");
+        "text, recall, written, both, zoo");
     return [studies] {
         for (const auto& study : *studies) {
             if (study->command->parsed()) return engine_module().carry_out(study->options);

@@ -53,6 +53,7 @@ std::optional<StudyTable> judge_gate(const LlamaModel& model, const std::shared_
                                      const std::function<bool(double)>& progress) {
     const std::string method(gate->kind().method);
     const ModelGates gates{{method, gate}};
+    const auto aids = [&](const CachePolicyConfig& policy) { return aids_of(policy, gates, model.config()); };
     RL_ASSERT(!texts.empty());
     const size_t policies = compared(method, texts[0], 1).size(), rows = policies * std::size(shares);
     std::vector<std::vector<double>> kl(rows + 1), loss(rows + 1), accuracy(rows + 1), read(rows + 1);
@@ -63,7 +64,7 @@ std::optional<StudyTable> judge_gate(const LlamaModel& model, const std::shared_
             for (CachePolicyConfig& policy : compared(method, texts[i], share))
                 asked.push_back(std::move(policy));
         }
-        const auto readings = read_under_policies(model, texts[i].ids, texts[i].prompt, asked, seed, gates);
+        const auto readings = read_under_policies(model, texts[i].ids, texts[i].prompt, asked, seed, aids);
         for (size_t row = 0; row < readings.size(); ++row) {
             kl[row].push_back(readings[row].kl());
             loss[row].push_back(readings[row].nll());

@@ -353,7 +353,7 @@ TEST_CASE("studies refuse what they cannot do in one line", "[study]") {
         {{"study", "nonsense"}, "nonsense"},
         {{"study", "tasks", "--parts", "tables"}, "the parts are table, answers, live, stories"},
         {{"study", "drift", "--parts", "chronicle,retell"}, "there is no part 'retell'"},
-        {{"study", "cache", "--parts", "text,both,texts"}, "the parts are text, recall, written, both"},
+        {{"study", "cache", "--parts", "text,both,texts"}, "the parts are text, recall, written, both, zoo"},
         {{"study", "tasks", "--limit", "0"}, "--limit"},
         {{"study", "tasks", "--prompts", scratch / "nowhere"}, "nowhere"},
         {{"study", "drift", "--prompts", RL_SOURCE_DIR "/engine", "--limit", "1"}, "chronicle.jsonl"},

@@ -3,7 +3,6 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
-#include "engine/session/policies/policy_runner.h"
 #include "engine/session/policies/shared_prompt.h"
 
 #include <ATen/core/Tensor.h>
@@ -27,12 +26,12 @@ double mean_of(const std::vector<double>& values) {
 class Reader {
 public:
     Reader(const LlamaModel& model, std::span<const int32_t> tokens, int64_t prompt, uint64_t seed,
-           const ModelGates& gates)
+           const PolicyAidsFor& aids_for)
         : m_model(model)
         , m_tokens(tokens)
         , m_prompt(prompt)
         , m_seed(seed)
-        , m_gates(gates) {}
+        , m_aids_for(aids_for) {}
 
     std::vector<CacheReading> read(std::span<const CachePolicyConfig> policies) {
         std::vector<std::unique_ptr<PolicyRunner>> runners;
@@ -41,7 +40,7 @@ public:
                                   ? nullptr
                                   : std::make_unique<PolicyRunner>(
                                         policy, m_model.config(), m_model.config(), m_model.device(),
-                                        m_prompt, m_seed, aids_of(policy, m_gates, m_model.config())));
+                                        m_prompt, m_seed, m_aids_for ? m_aids_for(policy) : PolicyAids()));
         }
         read_prompt(runners);
         std::vector<at::Tensor> rows;
@@ -96,10 +95,12 @@ private:
             add_token(out.summary[0], m_tokens[at + 1], reading);
             if (rows != nullptr) rows->push_back(out.logits[0]);
             note(runner, step, out.logits, reading);
+            reading.bytes_held += static_cast<double>(cache->bytes_used() + cache->index_bytes());
         }
         for (double& share : reading.full_step_share)
             share /= static_cast<double>(steps());
         reading.entries_read /= static_cast<double>(steps());
+        reading.bytes_held /= static_cast<double>(steps());
         return reading;
     }
 
@@ -134,7 +135,7 @@ private:
     std::span<const int32_t> m_tokens;
     int64_t m_prompt;
     uint64_t m_seed;
-    const ModelGates& m_gates;
+    const PolicyAidsFor& m_aids_for;
     std::unique_ptr<KvCache> m_cache; ///< of the prompt, everything held
     kernels::RowSummary m_first;      ///< of the row that predicts the first token of the end
     at::Tensor m_full;                ///< [steps, vocab] with everything read
@@ -158,17 +159,15 @@ double CacheReading::stride() const {
 
 std::vector<CacheReading> read_under_policies(const LlamaModel& model, std::span<const int32_t> tokens,
                                               int64_t prompt, std::span<const CachePolicyConfig> policies,
-                                              uint64_t seed, const ModelGates& gates) {
+                                              uint64_t seed, const PolicyAidsFor& aids_for) {
     RL_ASSERT(prompt >= 1 && prompt + 2 <= std::ssize(tokens));
-    return Reader(model, tokens, prompt, seed, gates).read(policies);
+    return Reader(model, tokens, prompt, seed, aids_for).read(policies);
 }
 
 nlohmann::json to_json(const CacheReading& reading) {
-    return {{"logprob", reading.logprob},
-            {"first_choice", reading.first_choice},
-            {"kl_nats", reading.kl_nats},
-            {"entries_read", reading.entries_read},
-            {"full_step_share", reading.full_step_share}};
+    return {{"logprob", reading.logprob},       {"first_choice", reading.first_choice},
+            {"kl_nats", reading.kl_nats},       {"entries_read", reading.entries_read},
+            {"bytes_held", reading.bytes_held}, {"full_step_share", reading.full_step_share}};
 }
 
 CacheReading cache_reading_from_json(const nlohmann::json& json, const std::string& what) {
@@ -178,6 +177,7 @@ CacheReading cache_reading_from_json(const nlohmann::json& json, const std::stri
         json.at("first_choice").get_to(reading.first_choice);
         json.at("kl_nats").get_to(reading.kl_nats);
         json.at("entries_read").get_to(reading.entries_read);
+        json.at("bytes_held").get_to(reading.bytes_held);
         json.at("full_step_share").get_to(reading.full_step_share);
         return reading;
     } catch (const nlohmann::json::exception& e) {

@@ -1,12 +1,13 @@
 #pragma once
 
-#include "engine/model/gates/token_gate.h"
 #include "engine/model/llama_model.h"
 #include "engine/policies/cache_policy_config.h"
+#include "engine/session/policies/policy_runner.h"
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct CacheReading {
     std::vector<uint8_t> first_choice; ///< of each of them: 1 where it was the likeliest
     std::vector<double> kl_nats;       ///< of each row but that one: KL(everything read || under the policy)
     double entries_read = 0;           ///< per step, mean over steps, layers and KV heads
+    double bytes_held =
+        0; ///< after a step, mean over steps: keys and values as they are stored, and where they stand
     std::vector<double> full_step_share; ///< [layers]; empty where the policy has no such signal
 
     [[nodiscard]] double nll() const;      ///< nats per token
@@ -29,17 +32,20 @@ struct CacheReading {
     stride() const; ///< steps per full step, over all layers; 0: no signal or no full step
 };
 
+using PolicyAidsFor = std::function<PolicyAids(const CachePolicyConfig& policy)>;
+
 /// Reads one text under each of these policies. The prompt is read once for all of them (and once more for every further one that
 /// wants its column sums); the last token is not fed. Policy oracle is first shown what the end attends to in a pass of its own, with
 /// everything held.
 /// \param prompt    tokens of the prompt, 1 .. tokens.size() - 2                                      (asserted)
 /// \param policies  checked; full is allowed, one that borrows (PolicyNeeds) is not                     (asserted)
-/// \param gates     of the model: one for each policy that asks for its scores                          (asserted)
+/// \param aids_for  gates and profile of a policy; null: it needs none
 /// Threads  one; under the ExecutionScope of the caller. Memory: (tokens - prompt) * vocab fp32, and two caches.
 [[nodiscard]] std::vector<CacheReading> read_under_policies(const LlamaModel& model,
                                                             std::span<const int32_t> tokens, int64_t prompt,
                                                             std::span<const CachePolicyConfig> policies,
-                                                            uint64_t seed, const ModelGates& gates = {});
+                                                            uint64_t seed,
+                                                            const PolicyAidsFor& aids_for = {});
 
 [[nodiscard]] nlohmann::json to_json(const CacheReading& reading);
 /// Throws Error{bad_input} naming `what`.

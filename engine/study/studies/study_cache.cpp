@@ -3,10 +3,12 @@
 #include "engine/base/json_text.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/record/recording/recording.h"
+#include "engine/session/pair/policy_aids.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/study/jobs/job_pool.h"
 #include "engine/study/measure/cache_reading.h"
 #include "engine/study/studies/cache_rows.h"
+#include "engine/study/studies/cache_zoo.h"
 #include "engine/study/studies/kept_numbers.h"
 #include "engine/study/studies/study_catalog.h"
 #include "engine/study/sweep/sweep_cells.h"
@@ -16,10 +18,12 @@
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -28,7 +32,7 @@ namespace refreshlab {
 
 namespace {
 
-constexpr std::string_view parts[] = {"text", "recall", "written", "both"};
+constexpr std::string_view parts[] = {"text", "recall", "written", "both", "zoo"};
 const std::vector<std::string> recall_kinds{"chain_of_key", "table", "ledger", "retell"};
 constexpr int64_t texts_of_a_kind = 3, quick_records = 6,
                   quick_pairs = 6; ///< texts of a kind, records of a kind
@@ -58,7 +62,7 @@ public:
                         "",
                         {{"kind"}, {"policy"}, {"share"}, {"text"}, {"token"}, {"loss_nats"}, {"kl_nats"}},
                         {}};
-        const bool one_model = wants("text") || wants("recall") || wants("written");
+        const bool one_model = wants("text") || wants("recall") || wants("written") || wants("zoo");
         if (one_model) {
             StudyOptions alone = m_options;
             alone.base.mode = Mode::teacher;
@@ -68,6 +72,7 @@ public:
             if (wants("text")) text_table(runner, bins);
             if (wants("recall")) recall_table(runner);
             if (wants("written")) written_table(runner);
+            if (wants("zoo")) zoo_tables(runner);
         }
         if (wants("both")) {
             if (m_options.parts.empty() && !m_options.student_given && !bundled_teacher()) {
@@ -99,7 +104,8 @@ private:
     struct LongText {
         std::string kind, name;
         std::vector<int32_t> tokens;
-        int64_t prompt; ///< of them
+        int64_t prompt;     ///< of them
+        int64_t budget = 0; ///< of an answer: a fourth of the prompt's entries
     };
 
     /// Records of a file, one behind the other, cut into texts of one length; no record is used twice.
@@ -121,7 +127,7 @@ private:
         }
     }
 
-    void text_table(StudyRunner& runner, StudyTable& bins) {
+    [[nodiscard]] std::vector<LongText> long_texts(StudyRunner& runner) const {
         const LlamaModel& model = *runner.pair().teacher;
         // Half of the context: models are rarely trained on all of it.
         const int64_t length =
@@ -137,6 +143,13 @@ private:
         if (texts.empty())
             throw Error("starting a study", m_options.prompts.string(),
                         fmt::format("the files do not make a text of {} tokens", length));
+        return texts;
+    }
+
+    void text_table(StudyRunner& runner, StudyTable& bins) {
+        const LlamaModel& model = *runner.pair().teacher;
+        const std::vector<LongText> texts = long_texts(runner);
+        const int64_t length = std::ssize(texts[0].tokens), end = length - texts[0].prompt;
         std::vector<NamedPolicy> policies;
         std::vector<int64_t> shares;
         for (const int64_t share : {8, 4}) {
@@ -146,8 +159,10 @@ private:
                 shares.push_back(share);
             }
         }
-        const std::vector<std::vector<NamedPolicy>> of_texts(texts.size(), policies);
-        const auto readings = read_all(model, texts, of_texts);
+        std::vector<CachePolicyConfig> configs;
+        for (const NamedPolicy& policy : policies)
+            configs.push_back(policy.config);
+        const auto readings = read_all(model, texts, std::vector(texts.size(), configs), {});
         StudyTable table{
             "text",
             fmt::format(
@@ -227,9 +242,9 @@ private:
     }
 
     /// \param policies  of each text; the readings come in this order
-    std::vector<std::vector<CacheReading>> read_all(const LlamaModel& model,
-                                                    const std::vector<LongText>& texts,
-                                                    const std::vector<std::vector<NamedPolicy>>& policies) {
+    std::vector<std::vector<CacheReading>>
+    read_all(const LlamaModel& model, const std::vector<LongText>& texts,
+             const std::vector<std::vector<CachePolicyConfig>>& policies, const PolicyAidsFor& aids_for) {
         const std::string fingerprint = model_fingerprint(m_options.base.teacher_dir);
         std::vector<std::vector<CacheReading>> readings(texts.size());
         const int threads = kernels::threads_for(m_options.base.threads);
@@ -238,14 +253,11 @@ private:
         pool.run(texts.size(), [&](size_t t, JobSlot& slot) {
             if (m_options.progress)
                 m_options.progress(static_cast<double>(t) / static_cast<double>(texts.size()), texts[t].name);
-            std::vector<CachePolicyConfig> configs;
             nlohmann::json listed = nlohmann::json::array();
-            for (const NamedPolicy& policy : policies[t]) {
-                configs.push_back(policy.config);
-                listed.push_back(to_json(policy.config));
-            }
+            for (const CachePolicyConfig& policy : policies[t])
+                listed.push_back(to_json(policy));
             Digest digest;
-            digest.add("refreshlab study cache 2");
+            digest.add("refreshlab study cache 3");
             digest.add(fingerprint);
             digest.add(json_text(listed));
             digest.add(json_text(texts[t].tokens));
@@ -259,8 +271,8 @@ private:
             const Execution execution = slot.execution(m_options.base.kernels);
             const kernels::ExecutionScope scope(*execution);
             const c10::InferenceMode guard;
-            readings[t] =
-                read_under_policies(model, texts[t].tokens, texts[t].prompt, configs, m_options.seed);
+            readings[t] = read_under_policies(model, texts[t].tokens, texts[t].prompt, policies[t],
+                                              m_options.seed, aids_for);
             nlohmann::json numbers = nlohmann::json::array();
             for (const CacheReading& reading : readings[t])
                 numbers.push_back(to_json(reading));
@@ -319,25 +331,35 @@ private:
     }
     [[nodiscard]] int64_t recall_records() const { return quick() ? quick_records : m_options.limit; }
 
-    /// First choices on given answers: each prompt is read once for all policies.
-    void recall_table(StudyRunner& runner) {
+    /// Prompts of the recall tasks, with their answers.
+    [[nodiscard]] std::vector<LongText> given_answers(StudyRunner& runner) const {
         std::vector<LongText> answers;
-        std::vector<std::vector<NamedPolicy>> policies;
         for (const std::string& kind : recall_kinds) {
             for (const PromptRecord& record : runner.records(kind, recall_records())) {
                 const RunText text =
                     run_text(runner.pair(), runner.given_config({"", Mode::teacher, {}}, record));
                 LongText answer{kind, fmt::format("{} {}", kind, answers.size() + 1), text.prompt.ids,
-                                std::ssize(text.prompt.ids)};
+                                std::ssize(text.prompt.ids), recall_budget(runner, record)};
                 const int64_t all = std::ssize(text.given),
                               read = quick() ? std::min(all, quick_answer) : all;
                 if (read < 2) continue;
                 answer.tokens.insert(answer.tokens.end(), text.given.begin(), text.given.begin() + read);
-                policies.push_back(few_policies(recall_budget(runner, record)));
                 answers.push_back(std::move(answer));
             }
         }
-        const auto readings = read_all(*runner.pair().teacher, answers, policies);
+        return answers;
+    }
+
+    /// First choices on given answers: each prompt is read once for all policies.
+    void recall_table(StudyRunner& runner) {
+        const std::vector<LongText> answers = given_answers(runner);
+        std::vector<std::vector<CachePolicyConfig>> policies;
+        for (const LongText& answer : answers) {
+            auto& configs = policies.emplace_back();
+            for (const NamedPolicy& policy : few_policies(answer.budget))
+                configs.push_back(policy.config);
+        }
+        const auto readings = read_all(*runner.pair().teacher, answers, policies, {});
         StudyTable table{
             "recall",
             fmt::format(
@@ -416,6 +438,69 @@ private:
             }
         }
         m_result.tables.push_back(std::move(table));
+    }
+
+    // --- every method ---
+
+    /// Long texts and recall under every method that this model has the files for.
+    void zoo_tables(StudyRunner& runner) {
+        const ModelPair& pair = runner.pair();
+        std::map<std::string, PolicyAids, std::less<>> aids;
+        std::vector<std::string> missing;
+        for (const ZooRow& row : zoo_rows(1)) {
+            const std::string& method = row.config.policy;
+            if (find_cache_method(method)->files.empty() || aids.contains(method) ||
+                std::ranges::find(missing, method) != missing.end())
+                continue;
+            RunConfig config = m_options.base;
+            config.mode = Mode::teacher;
+            config.student_dir.clear();
+            config.teacher_cache = row.config;
+            try {
+                aids.emplace(method, read_policy_aids(config, pair));
+            } catch (const Error&) {
+                missing.push_back(method);
+            }
+        }
+        if (!missing.empty())
+            m_result.notes.push_back(fmt::format(
+                "left out, because the model has no gate or profile of them: {}", fmt::join(missing, ", ")));
+        const PolicyAidsFor aids_for = [&](const CachePolicyConfig& policy) {
+            const auto found = aids.find(policy.policy);
+            return found == aids.end() ? PolicyAids() : found->second;
+        };
+        const auto rows_of = [&](int64_t prompt) {
+            std::vector<ZooRow> rows = zoo_rows(prompt);
+            std::erase_if(rows, [&](const ZooRow& row) {
+                return std::ranges::find(missing, row.config.policy) != missing.end();
+            });
+            return rows;
+        };
+        const auto add = [&](const std::string& name, const std::string& title,
+                             const std::vector<LongText>& texts) {
+            std::vector<std::vector<CachePolicyConfig>> policies;
+            std::vector<std::string> kinds;
+            for (const LongText& text : texts) {
+                auto& configs = policies.emplace_back();
+                for (ZooRow& row : rows_of(text.prompt))
+                    configs.push_back(std::move(row.config));
+                kinds.push_back(text.kind);
+            }
+            const auto readings = read_all(*pair.teacher, texts, policies, aids_for);
+            m_result.tables.push_back(
+                zoo_table(name, title, rows_of(texts[0].prompt), readings, kinds, m_options.seed));
+        };
+        const std::vector<LongText> texts = long_texts(runner), answers = given_answers(runner);
+        add("zoo",
+            fmt::format("Every cache method: the last {} of {} tokens, {} texts; shares of the full cache",
+                        std::ssize(texts[0].tokens) - texts[0].prompt, texts[0].tokens.size(), texts.size()),
+            texts);
+        add("zoo_recall",
+            fmt::format("Every cache method: answers that stand in the prompt{}, {} records of each kind; "
+                        "shares of the full cache",
+                        quick() ? fmt::format(" (their first {} tokens)", quick_answer) : "",
+                        recall_records()),
+            answers);
     }
 
     // --- both axes ---

@@ -84,6 +84,15 @@ TEST_CASE("a text under cache policies is read as sessions read it", "[study][ca
             }
         }
         CHECK(std::abs(reading.entries_read - read) < 1e-4);
+        const ModelConfig& model = pair->student->config();
+        const double entry =
+            2.0 * 4 * static_cast<double>(model.head_dim * model.num_kv_heads * model.num_layers);
+        if (policies[i].is_full()) CHECK(reading.bytes_held == entry * (prompt + 11)); // 1 to 21 more
+        if (policies[i].policy == "streaming_llm") { // 12, and where they stand
+            CHECK(reading.bytes_held > entry * 12);
+            CHECK(reading.bytes_held < entry * 18);
+        }
+        if (policies[i].policy == "kivi") CHECK(reading.bytes_held < entry * (prompt + 11));
         if (policies[i].policy == "refreshkv") {
             CHECK(full_steps > 0);
             CHECK(std::abs(reading.stride() - 63.0 / static_cast<double>(full_steps)) < 1e-9);

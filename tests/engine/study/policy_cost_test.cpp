@@ -99,6 +99,7 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             {"make_each_token_count", budget},
             {"locret", std::min(budget + 100, row.entries) + fed}, // its last 100 tokens are not pruned
             {"attention_gate", budget + fed},
+            {"lookahead_kv", budget + fed},
             {"compress_kv", budget + fed},
             {"quest", n},
             {"lazy_eviction", budget + steps}, // after 8 steps, and then
