@@ -67,6 +67,9 @@ struct PolicyNeeds {
     /// The soft tokens of the policy's trained gate are read behind the prompt by the model that decodes, and shown as a future is; their
     /// entries are dropped
     bool soft_tokens = false;
+    /// The prompt in windows of so many tokens, counted from its end (the first may be shorter): each is embedded as the mean of its tokens'
+    /// embeddings, and what read_again() makes of them is read behind the prompt as pseudo tokens are. At most 512 tokens
+    int64_t window_embeddings = 0;
     bool prompt_gate =
         false; ///< scores of the policy's trained gate for each token of the prompt (interface Gate)
     bool step_gate = false; ///< each step: the score of the new token
@@ -178,7 +181,7 @@ struct PolicySignal {
 /// One cache policy at work on one model's cache: the interfaces of reference/cache-definitions.md, section 2. A method overrides
 /// what it uses. The default of every function does nothing, and that is policy full.
 ///
-/// Order    per layer of the prompt: read_prompt; read_future where it is asked for; then finish_prompt. Per step and layer: before_attention, attention,
+/// Order    per layer of the prompt: read_prompt; read_again and read_future where they are asked for; then finish_prompt. Per step and layer: before_attention, attention,
 ///          after_attention. A layer whose attention a derived student leaves out is never shown.
 /// State    lies in the object: clone() of each step is what a rewind goes back to.
 /// Threads  one owner.
@@ -195,6 +198,12 @@ public:
     virtual void read_prompt(const PromptView& view, CacheEditor& cache) {
         (void)view;
         (void)cache;
+    }
+    /// \param windows  [1, windows, hidden width] (PolicyNeeds::window_embeddings)
+    /// \return positions of the prompt whose tokens are read again behind it
+    [[nodiscard]] virtual std::vector<int64_t> read_again(const Cube& windows) {
+        (void)windows;
+        return {};
     }
     /// Part after part of each layer, between read_prompt() and finish_prompt().
     virtual void read_future(const FutureView& view) { (void)view; }

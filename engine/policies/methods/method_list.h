@@ -21,6 +21,7 @@ CacheMethod defensivekv();
 CacheMethod layer_defensivekv();
 CacheMethod compress_kv();
 CacheMethod dapq();
+CacheMethod epicache();
 CacheMethod quest();
 CacheMethod fasa();
 CacheMethod mpcache();
@@ -65,6 +66,7 @@ inline constexpr Listed all[] = {
     {"Select from the prompt", layer_defensivekv},
     {"Select from the prompt", compress_kv},
     {"Select from the prompt", dapq},
+    {"Select from the prompt", epicache},
     {"Read a part", quest},
     {"Read a part", fasa},
     {"Read a part", mpcache},

@@ -11,6 +11,7 @@
 #include "engine/record/recording/cache_state.h"
 #include "engine/session/policies/backing.h"
 #include "engine/session/policies/output_norms.h"
+#include "engine/session/policies/window_embeddings.h"
 #include "engine/signals/registry.h"
 
 #include <ATen/ops/cat.h>
@@ -187,6 +188,12 @@ void PolicyRunner::foresee(const LlamaModel& model, const KvCache& cache, std::s
     const auto again = prompt.last(static_cast<size_t>(std::min(m_needs.pseudo_tokens, std::ssize(prompt))));
     for (size_t i = 0; i < static_cast<size_t>(m_needs.pseudo_tokens); ++i)
         tokens.push_back(again[i % again.size()]);
+    if (m_needs.window_embeddings > 0) {
+        at::Tensor host;
+        const at::Tensor windows = embedded_windows(model, prompt, m_needs.window_embeddings);
+        for (const int64_t position : m_policy->read_again(cube_of(windows.unsqueeze(0), host)))
+            tokens.push_back(prompt[static_cast<size_t>(position)]);
+    }
     const int64_t rows = m_needs.soft_tokens ? m_aids.steps->soft_tokens().size(0) : std::ssize(tokens);
     if (rows == 0) return;
     const std::unique_ptr<KvCache> copy =

@@ -24,7 +24,9 @@ public:
     explicit Settings(std::string_view method)
         : m_config(cache_policy_defaults(method, "a study")) {}
     [[nodiscard]] bool has(const char* key) const { return m_config.values.contains(key); }
-    [[nodiscard]] double value(const char* key) const { return has(key) ? m_config.values.find(key)->second : 0; }
+    [[nodiscard]] double value(const char* key) const {
+        return has(key) ? m_config.values.find(key)->second : 0;
+    }
     void set(const char* key, double value) {
         if (const auto found = m_config.values.find(key); found != m_config.values.end())
             found->second = value;
@@ -43,7 +45,10 @@ CachePolicyConfig with_share(std::string_view method, int64_t prompt, int64_t sh
     Settings settings(method);
     const int64_t entries = std::max(fewest_entries, prompt / share), part = entries / 4;
     settings.at_most("last_tokens", part);
-    settings.set("budget", static_cast<double>(entries) - settings.value("last_tokens")); // they come beside it
+    settings.at_most("episode_window", part);
+    // These come beside the budget.
+    settings.set("budget", static_cast<double>(entries) - settings.value("last_tokens") -
+                               settings.value("episode_window"));
     settings.set("partial", static_cast<double>(entries));
     settings.set("choose", 1); // by budget
     for (const char* key : {"window", "stabilizers", "floor", "page"})

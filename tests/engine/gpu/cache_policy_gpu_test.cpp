@@ -47,6 +47,7 @@ const std::vector<std::string_view> listed{"sliding_window",
                                            "locret",
                                            "attention_gate",
                                            "lookahead_kv",
+                                           "epicache",
                                            "compress_kv"};
 const std::vector<std::string_view> layer_by_layer{
     "quest",       "refreshkv", "think",   "kivi", "mikv",      "kv_direct", "kv_routing",
@@ -89,6 +90,7 @@ CachePolicyConfig small(std::string_view name) {
         for (const char* tau : {"tau1", "tau2", "tau3"})
             set(tau, 0.05);
     set("pseudo_tokens", 6);
+    set("episode_window", 6);
     set("last_tokens", 4);
     set("layers_per_cache", 2);
     return policy;

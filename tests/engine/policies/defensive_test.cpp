@@ -1,4 +1,5 @@
-// DefensiveKV, Layer-DefensiveKV and DapQ by hand: what stays of a prompt by the worst case, and by tokens behind it.
+// DefensiveKV, DapQ, LookaheadKV and EpiCache by hand: what stays of a prompt by the worst case, and by tokens behind it.
+#include "engine/policies/methods/prompt/k_means.h"
 #include "tests/engine/policies/fake_cache.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -160,6 +161,71 @@ TEST_CASE("DapQ and LookaheadKV keep what rows behind the prompt attend to, and 
     CHECK(kept(*make("lookahead_kv", {{"budget", 1}, {"group", 0}}, context)) == Positions{2});
     CHECK(make("dapq", {{"budget", 5}}, context)->needs().pseudo_tokens == 0);
     CHECK(!make("lookahead_kv", {{"budget", 5}}, context)->needs().soft_tokens);
+}
+
+TEST_CASE("windows are grouped by their angles, from a start that the seed chooses", "[policies]") {
+    const std::vector<std::vector<float>> points{{1, 0}, {0, 2}, {5, 0.5F}, {0.1F, 1}, {3, 0}};
+    const std::vector<std::span<const float>> all(points.begin(), points.end());
+    for (const uint64_t start : {0, 1, 7, 8}) {
+        const KMeans found = k_means(all, 2, start);
+        CHECK(found.cluster[0] == found.cluster[2]);
+        CHECK(found.cluster[0] == found.cluster[4]);
+        CHECK(found.cluster[1] == found.cluster[3]);
+        CHECK(found.cluster[0] != found.cluster[1]);
+        CHECK(nearest_centre(found, std::vector<float>{2, 1}) == found.cluster[0]);
+        CHECK(found.distance[0] == found.distance[4]); // lengths do not count
+    }
+    CHECK(k_means(all, 9, 3).centres.size() == 4); // two are the same
+}
+
+TEST_CASE("EpiCache reads the question's episode again, and goes through the history block by block",
+          "[policies]") {
+    const PolicyContext context = context_of(2, 2, 1, 9);
+    const auto with_probes = [&](double probes) {
+        return make("epicache",
+                    {{"budget", 2}, {"episode_window", 2}, {"episodes", 2}, {"probes", probes}, {"block", 4}},
+                    context);
+    };
+    const auto policy = with_probes(2);
+    CHECK(policy->needs().window_embeddings == 2);
+    // Windows 0, 1-2, 3-4, 5-6 are the history, 7-8 the question. It is like the first and the third.
+    const std::vector<float> embedded{1, 0, 0, 1, 1, 0.1F, 0, 2, 3, 0.2F};
+    CHECK(policy->read_again({embedded.data(), 1, 5, 2}) == Positions{0, 3, 4});
+    CHECK(with_probes(1)->read_again({embedded.data(), 1, 5, 2}).size() < 3);
+
+    // One row, two query heads. Of positions 0 to 3 the first head gives 0.1, 0.3, 0, 0.1, the second 0, 0.1, 0.1, 0: of what is held
+    // 0.2, 0.6, 0, 0.2 and 0, 0.5, 0.5, 0. 1 and 2 stay.
+    // Then 4 to 6 come: 0.3 of (0.3, 0, 0.05, 0.01, 0.03) and 0.1 of (0.1, 0.1, 0.05, 0.6, 0.05). 1 stays (0.77), and 5 (0.67).
+    const Rows rows({0.1F, 0.3F, 0, 0.1F, 0.05F, 0.01F, 0.03F, 0.2F, 0.21F, //
+                     0, 0.1F, 0.1F, 0, 0.05F, 0.6F, 0.05F, 0.05F, 0.05F},
+                    1, 2);
+    FutureView view;
+    view.layer = 1;
+    view.first_pos = 9;
+    view.rows = rows.cube;
+    policy->read_future(view);
+    FakeCache cache(2, 1, 9);
+    policy->finish_prompt(cache);
+    CHECK(cache.of(1, 0) == Positions{1, 5, 7, 8}); // and the question
+    CHECK(cache.of(0, 0).size() == 9);
+    CHECK(make("epicache", {{"budget", 8}, {"episode_window", 2}}, context)->needs().window_embeddings == 0);
+}
+
+TEST_CASE("EpiCache's heads may share the budget of their layer", "[policies]") {
+    const PolicyContext context = context_of(1, 2, 2, 6);
+    const auto policy =
+        make("epicache", {{"budget", 2}, {"episode_window", 1}, {"across_heads", 1}}, context);
+    const Rows rows({0.5F, 0.3F, 0.15F, 0.05F, 0, 0, // flat enough for three
+                     0.96F, 0.01F, 0.01F, 0.01F, 0.01F, 0},
+                    1, 2);
+    FutureView view;
+    view.first_pos = 6;
+    view.rows = rows.cube;
+    policy->read_future(view);
+    FakeCache cache(1, 2, 6);
+    policy->finish_prompt(cache);
+    CHECK(cache.of(0, 0) == Positions{0, 1, 2, 5});
+    CHECK(cache.of(0, 1) == Positions{0, 5});
 }
 
 } // namespace defensive_test

@@ -62,6 +62,8 @@ CachePolicyConfig small(std::string_view name, int64_t entries) {
         for (const char* tau : {"tau1", "tau2", "tau3"})
             set(tau, 0.05);
     set("pseudo_tokens", 6);
+    set("episode_window", 6);
+    set("block", 20);
     set("last_tokens", 4);
     set("chunk", 16);
     set("stabilizers", 6);
@@ -251,6 +253,8 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                 CHECK(entries == heads * budget);
             } else if (once) {
                 CHECK(entries == heads * (budget + generated));
+            } else if (method.name == "epicache") { // and the question
+                CHECK(entries == heads * (budget + 6 + generated));
             } else if (method.name == "locret") { // and the last 4 of the prompt
                 CHECK(entries == heads * (budget + 4 + generated));
             } else if (method.name ==
@@ -637,6 +641,7 @@ TEST_CASE("the scores of a policy's choices are told, also across rewinds", "[se
                              "make_each_token_count",
                              "attention_gate",
                              "lookahead_kv",
+                             "epicache",
                              "compress_kv",
                              "d2o",
                              "oracle",

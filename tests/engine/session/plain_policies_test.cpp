@@ -381,10 +381,14 @@ TEST_CASE("LookaheadKV keeps what its soft tokens attend to", "[session][cache_p
             Plain gated = with_gate(model, "lookahead_kv", {});
             std::mt19937_64 random(seed(78));
             std::normal_distribution<float> normal(0, 0.05F);
-            for (const auto& layer : gated.pair->student_gates.at("lookahead_kv")->weights())
-                for (size_t b = 2; b < layer.size(); b += 2) // training begins with zeros
+            const auto places = find_gate_kind("lookahead_kv")->weights(model.config, 16);
+            for (const auto& layer : gated.pair->student_gates.at("lookahead_kv")->weights()) {
+                for (size_t b = 2; b < layer.size(); b += 2) { // training begins with zeros
                     for (int64_t i = 0; i < layer[b].numel(); ++i)
                         layer[b].mutable_data_ptr<float>()[i] = normal(random);
+                    layer[b].copy_(padded(unpadded(layer[b], places[b]), places[b])); // the padding stays 0
+                }
+            }
             return gated;
         });
 }

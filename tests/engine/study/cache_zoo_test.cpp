@@ -61,7 +61,8 @@ TEST_CASE("every method that can be compared has its budgets, and none keeps mor
             };
             if (rows[i].budget == "1/4") {
                 const double entries = std::max<double>(8, static_cast<double>(prompt / 4));
-                if (policy.values.contains("budget")) CHECK(value("budget") + value("last_tokens") == entries);
+                if (policy.values.contains("budget"))
+                    CHECK(value("budget") + value("last_tokens") + value("episode_window") == entries);
                 CHECK(value("window") <= entries / 4);
                 CHECK(value("floor") <= entries / 4);
             }

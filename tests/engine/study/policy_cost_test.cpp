@@ -100,6 +100,7 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             {"locret", std::min(budget + 100, row.entries) + fed}, // its last 100 tokens are not pruned
             {"attention_gate", budget + fed},
             {"lookahead_kv", budget + fed},
+            {"epicache", std::min(budget + 64, row.entries) + fed}, // the question
             {"compress_kv", budget + fed},
             {"quest", n},
             {"lazy_eviction", budget + steps}, // after 8 steps, and then
