@@ -100,6 +100,11 @@ std::optional<Model> check_model(Report& report, const std::string& folder) {
                                                    : "no chat template: prompts are used as they are");
     }) && fine;
     const ModelConfig& c = model.config;
+    if (const auto missing = missing_in(Kernels::gpu, c))
+        report.note("kernels",
+                    fmt::format("on a GPU through libtorch: our kernels there do not have {}; train-gate "
+                                "does not take the model",
+                                *missing));
     if (c.attention_dropout.value_or(0) <= 0) {
         report.note("MC dropout", "not trained with attention dropout: MC signals are labelled uncalibrated");
     }

@@ -151,6 +151,7 @@ KvCache::KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t hea
     } else {
         m_impl->pools = CachePools(layout, layers, kv_heads, head_dim, dtype, device);
     }
+    m_impl->context = capacity;
     m_impl->written.assign(static_cast<size_t>(layers), 0);
     m_impl->origins.reserve(static_cast<size_t>(capacity));
     m_impl->refresh_ids.reserve(static_cast<size_t>(capacity));
@@ -166,6 +167,13 @@ int64_t KvCache::num_kv_heads() const {
 }
 int64_t KvCache::capacity() const {
     return m_impl->capacity;
+}
+int64_t KvCache::context() const {
+    return m_impl->context;
+}
+void KvCache::set_context(int64_t positions) {
+    RL_ASSERT(length() == 0 && positions > 0);
+    m_impl->context = positions;
 }
 int64_t KvCache::head_dim() const {
     return m_impl->head_dim;
@@ -342,6 +350,7 @@ void KvCache::adopt_prefix(const KvCache& other, int64_t n) {
     RL_ASSERT(n >= 0 && n <= other.length() && n <= capacity());
     RL_ASSERT(other.num_layers() == num_layers() && other.num_kv_heads() == num_kv_heads());
     RL_ASSERT(other.head_dim() == head_dim() && other.dtype() == dtype());
+    m_impl->context = other.context();
     if (n == 0) return;
     if (m_impl->pooled()) {
         for (int64_t layer = 0; layer < num_layers(); ++layer) {
@@ -485,6 +494,7 @@ std::unique_ptr<KvCache> KvCache::clone(int64_t room) const {
         copy->adopt_prefix(*this, length());
     }
     copy->m_impl->journal = m_impl->journal;
+    copy->m_impl->context = context();
     return copy;
 }
 

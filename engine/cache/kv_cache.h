@@ -45,6 +45,10 @@ public:
     [[nodiscard]] int64_t num_kv_heads() const;
     [[nodiscard]] int64_t head_dim() const;
     [[nodiscard]] int64_t capacity() const;
+    /// Positions of the context that it is made for: its capacity, or what the cache had whose prefix it adopted, room for other
+    /// columns left out. RoPE may depend on it (RopeScaling::by_context).
+    [[nodiscard]] int64_t context() const;
+    void set_context(int64_t positions); ///< before the first column
     [[nodiscard]] int64_t length() const;
     [[nodiscard]] at::ScalarType dtype() const;
     [[nodiscard]] at::Device device() const;

@@ -33,6 +33,7 @@ struct KvCache::Impl {
     DenseColumns dense; ///< of a dense cache
     CachePools pools;   ///< of any other
     int64_t length = 0;
+    int64_t context = 0;              ///< KvCache::context()
     std::vector<int64_t> written;     ///< per layer: columns written since the last commit
     std::vector<Origin> origins;      ///< [length]
     std::vector<int32_t> refresh_ids; ///< [length]

@@ -39,7 +39,7 @@ struct LlamaModel::Impl {
     bool keeps_blocks = false;
     LlamaWeights weights;
     /// Grows with the positions asked for, by whichever session of the model comes first.
-    RopeTable rope, still; ///< still: of layers that turn nothing
+    RopeTable rope;
     std::mutex rope_mutex;
     std::unique_ptr<Forward> forward;
     std::shared_ptr<kernels::DeviceCacheWork> cache_work; ///< of dense caches
@@ -128,13 +128,10 @@ const Forward& LlamaModel::forward() const {
 const LlamaWeights& LlamaModel::weights() const {
     return m_impl->weights;
 }
-std::pair<at::Tensor, at::Tensor> LlamaModel::rope_rows(int64_t first_pos, int64_t n) const {
+std::pair<at::Tensor, at::Tensor> LlamaModel::rope_rows(Rope rope, int64_t context, int64_t first_pos,
+                                                        int64_t n) const {
     const std::lock_guard lock(m_impl->rope_mutex);
-    return m_impl->rope.rows(first_pos, n);
-}
-std::pair<at::Tensor, at::Tensor> LlamaModel::still_rows(int64_t n) const {
-    const std::lock_guard lock(m_impl->rope_mutex);
-    return m_impl->still.rows(0, n);
+    return m_impl->rope.rows(rope, context, first_pos, n);
 }
 
 std::unique_ptr<LlamaModel> LlamaModel::from_weights(
@@ -156,7 +153,6 @@ std::unique_ptr<LlamaModel> LlamaModel::of_weights(const ModelConfig& config, Ll
     impl->keeps_blocks = keeps_blocks;
     impl->weights = std::move(weights);
     impl->rope = RopeTable(config, device);
-    impl->still = RopeTable::still(config, device);
     return std::unique_ptr<LlamaModel>(new LlamaModel(std::move(impl)));
 }
 
@@ -182,7 +178,9 @@ std::unique_ptr<LlamaModel> LlamaModel::load(const ModelSource& source, at::Devi
     int64_t bytes = 0;
     const auto read = [&](const std::string& name, at::IntArrayRef shape) {
         report(std::min(1.0, static_cast<double>(bytes) / total), name);
-        at::Tensor tensor = keep_blocks ? weights->read_blocks(name, shape) : at::Tensor();
+        at::Tensor tensor = keep_blocks && LlamaWeights::multiplier(config, name) == 1
+                                ? weights->read_blocks(name, shape)
+                                : at::Tensor();
         if (!tensor.defined() || !kernels::blocks_are_finite(tensor)) {
             tensor = weights->read(name, shape, dtype);
             require_finite(*weights, name, tensor, dtype);
@@ -208,8 +206,9 @@ int64_t LlamaModel::weight_bytes_in_blocks(const ModelSource& source, const Mode
         int64_t elements = 1;
         for (const int64_t width : place.held)
             elements *= width;
-        bytes += weights->stays_in_blocks(place.name, place.stored) ? weights->stored_bytes(place.name)
-                                                                    : elements * bf16_bytes;
+        const bool in_blocks = LlamaWeights::multiplier(config, place.name) == 1 &&
+                               weights->stays_in_blocks(place.name, place.stored);
+        bytes += in_blocks ? weights->stored_bytes(place.name) : elements * bf16_bytes;
     });
     return bytes;
 }

@@ -23,8 +23,8 @@ struct LlamaWeights;
 /// How loading goes on; return false to cancel (Error "cancelled" is thrown).
 using LoadProgress = std::function<bool(double fraction, const std::string& what)>;
 
-/// Weights of a Llama-layout decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU MLP, with the differences between
-/// families that ModelConfig names (biases, q/k norm, sliding windows). forward() runs its passes.
+/// Weights of a Llama-layout decoder: RMSNorm, RoPE, grouped-query attention, gated MLP, with the differences between
+/// families that ModelConfig names (biases, norms, sliding windows, experts). forward() runs its passes.
 ///
 /// window  a sliding window is a mask: the cache keeps every position, and a query at position p reads (p - window, p] of
 ///         a sliding layer, in every pass.
@@ -88,11 +88,11 @@ public:
 
     // --- for forwards ---
     [[nodiscard]] const LlamaWeights& weights() const;
-    /// cos and sin of positions [first_pos, first_pos + n), [n, head_dim / 2] fp32 on the device.
+    /// cos and sin of positions [first_pos, first_pos + n), [n, rotary dimension / 2] fp32 on the device; see RopeTable::rows().
+    /// \param context  of the cache that keys are written to
     /// Threads  any; the table grows under a mutex.
-    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rope_rows(int64_t first_pos, int64_t n) const;
-    /// The same of n positions in layers that turn nothing (ModelConfig::turns): ones and zeros.
-    [[nodiscard]] std::pair<at::Tensor, at::Tensor> still_rows(int64_t n) const;
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rope_rows(Rope rope, int64_t context, int64_t first_pos,
+                                                              int64_t n) const;
 
 private:
     struct Impl;

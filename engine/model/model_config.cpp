@@ -1,5 +1,6 @@
 #include "engine/model/model_config.h"
 
+#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 
@@ -22,7 +23,20 @@ using nlohmann::json;
 /// block is one more row here (and new ModelConfig fields where its block differs).
 struct Family {
     enum class AttentionBias { none, qkv, by_key }; ///< by_key: attention_bias decides for q, k, v and o
-    enum class Window { none, all_layers, upper_layers };
+    enum class QkNorm { none, heads, whole };
+    enum class Norms { before, after, both }; ///< of a sublayer: of what it reads, of what it adds
+    enum class Window {
+        none,
+        all_layers,
+        upper_layers, ///< with use_sliding_window, from max_window_layers on
+        if_used,      ///< with use_sliding_window, all layers
+        alternating,  ///< all but every n-th layer
+    };
+    enum class Routed {
+        none,
+        every_layer, ///< num_local_experts of intermediate_size
+        by_step,     ///< num_experts of moe_intermediate_size, in the layers of decoder_sparse_step
+    };
 
     std::string_view model_type;
     std::optional<int64_t>
@@ -30,16 +44,28 @@ struct Family {
     std::optional<int64_t> head_dim; ///< where head_dim is absent; none: hidden / heads
     AttentionBias attention_bias = AttentionBias::none;
     bool mlp_bias_key = false; ///< the key mlp_bias decides; otherwise there is none
-    bool qk_norm = false;
+    QkNorm qk_norm = QkNorm::none;
+    Norms norms = Norms::before;
+    double rms_norm_eps = 1e-6; ///< where it is absent
     Window window = Window::none;
+    int64_t silent_window = 4096; ///< where sliding_window is absent; 0: none
+    int64_t full_every = 0;       ///< n of alternating windows
     bool multipliers = false; ///< embedding_multiplier and its like are computed; elsewhere they are refused
     bool no_rope_layers =
         false; ///< some layers turn nothing: no_rope_layers, or every no_rope_layer_interval-th
     double rope_theta = 10000.0; ///< where it is absent
-    bool tied_head = false;      ///< where tie_word_embeddings is absent
+    double local_rope_theta = 0; ///< where rope_local_base_freq is absent; 0: the key is none of the family's
+    bool phi_rope = false;       ///< partial_rotary_factor; longrope under three names
+    int64_t original_context = 0; ///< where original_max_position_embeddings is absent; 0: the context
+    bool tied_head = false;       ///< where tie_word_embeddings is absent
+    bool fused_projections = false;
+    Routed routed = Routed::none;
+    /// Of the Gemma families: norms by 1 + weight, an embedding times the root of its width, gelu, query_pre_attn_scalar and soft caps.
+    bool gemma = false;
+    double attention_cap = 0, logit_cap = 0; ///< where the keys are absent; null: none
 };
 
-constexpr std::array<Family, 6> families = {{
+constexpr std::array<Family, 12> families = {{
     {.model_type = "llama",
      .kv_heads = {},
      .head_dim = {},
@@ -55,7 +81,7 @@ constexpr std::array<Family, 6> families = {{
      .kv_heads = 32,
      .head_dim = 128,
      .attention_bias = Family::AttentionBias::by_key,
-     .qk_norm = true,
+     .qk_norm = Family::QkNorm::heads,
      .window = Family::Window::upper_layers},
     {.model_type = "granite",
      .kv_heads = {},
@@ -71,32 +97,112 @@ constexpr std::array<Family, 6> families = {{
      .no_rope_layers = true,
      .rope_theta = 2000000.0,
      .tied_head = true},
+    {.model_type = "olmo2",
+     .kv_heads = {},
+     .head_dim = {},
+     .attention_bias = Family::AttentionBias::by_key,
+     .qk_norm = Family::QkNorm::whole,
+     .norms = Family::Norms::after,
+     .rms_norm_eps = 1e-5},
+    {.model_type = "phi3",
+     .kv_heads = {},
+     .head_dim = {},
+     .rms_norm_eps = 1e-5,
+     .window = Family::Window::all_layers,
+     .silent_window = 0,
+     .phi_rope = true,
+     .original_context = 4096,
+     .fused_projections = true},
+    {.model_type = "gemma2",
+     .kv_heads = 4,
+     .head_dim = 256,
+     .attention_bias = Family::AttentionBias::by_key,
+     .norms = Family::Norms::both,
+     .window = Family::Window::alternating,
+     .full_every = 2,
+     .tied_head = true,
+     .gemma = true,
+     .attention_cap = 50,
+     .logit_cap = 30},
+    {.model_type = "gemma3_text",
+     .kv_heads = 4,
+     .head_dim = 256,
+     .attention_bias = Family::AttentionBias::by_key,
+     .qk_norm = Family::QkNorm::heads,
+     .norms = Family::Norms::both,
+     .window = Family::Window::alternating,
+     .full_every = 6,
+     .rope_theta = 1000000.0,
+     .local_rope_theta = 10000.0,
+     .tied_head = true,
+     .gemma = true},
+    {.model_type = "mixtral",
+     .kv_heads = 8,
+     .head_dim = {},
+     .rms_norm_eps = 1e-5,
+     .window = Family::Window::all_layers,
+     .silent_window = 0,
+     .rope_theta = 1000000.0,
+     .routed = Family::Routed::every_layer},
+    {.model_type = "qwen3_moe",
+     .kv_heads = 4,
+     .head_dim = {},
+     .attention_bias = Family::AttentionBias::by_key,
+     .qk_norm = Family::QkNorm::heads,
+     .window = Family::Window::if_used,
+     .routed = Family::Routed::by_step},
 }};
-constexpr double default_rms_norm_eps = 1e-6;
-constexpr int64_t default_sliding_window = 4096; // mistral and qwen
 constexpr int64_t default_max_window_layers = 28;
+
+/// What a model may have beside Llama's block, and who computes it (Kernels; the CPU and ATen compute all of it).
+struct Difference {
+    std::string_view name;
+    bool (*has)(const ModelConfig&);
+    bool gpu = false, training = false, sinks = true;
+};
+constexpr std::array<Difference, 12> differences = {{
+    {"norms of what attention and MLP add", [](const ModelConfig& c) { return c.branch_norms; }},
+    {"no norms of what attention and MLP read", [](const ModelConfig& c) { return !c.pre_norms; }},
+    {"q/k norms over the whole width", [](const ModelConfig& c) { return c.qk_norm_whole; }},
+    {"norms by 1 + weight", [](const ModelConfig& c) { return c.norm_offset != 0; }},
+    {"a scaled embedding", [](const ModelConfig& c) { return c.embedding_scale != 1; }},
+    {"scaled queries", [](const ModelConfig& c) { return c.query_scale != 1; }},
+    {"soft caps", [](const ModelConfig& c) { return c.attention_cap > 0 || c.logit_cap > 0; }},
+    {"another activation than silu",
+     [](const ModelConfig& c) { return c.activation != kernels::Activation::silu; }},
+    {"heads that turn in part", [](const ModelConfig& c) { return c.rotary() != c.head_dim; }, false, false,
+     false},
+    {"RoPE of two kinds", [](const ModelConfig& c) { return c.local_rope_theta > 0; }, false, false, false},
+    {"RoPE that depends on the context's length",
+     [](const ModelConfig& c) { return c.rope_scaling.by_context(); }, true, true, false},
+    {"routed experts", [](const ModelConfig& c) { return c.experts.count > 0; }},
+}};
 
 /// Keys of related architectures that change the forward pass and that we do not compute. null, false, 0, an empty list
 /// and `neutral` mean that nothing is changed.
 struct ForeignSetting {
     const char* key;
     double neutral = 0.0;
-    bool multiplier = false; ///< of a family that has Family::multipliers
+    /// The family computes it.
+    bool (*known)(const Family& family) = [](const Family&) { return false; };
 };
+constexpr auto routes = [](const Family& f) { return f.routed != Family::Routed::none; };
+constexpr auto is_gemma = [](const Family& f) { return f.gemma; };
+constexpr auto multiplies = [](const Family& f) { return f.multipliers; };
 constexpr std::array<ForeignSetting, 20> foreign_settings = {{
-    {"num_experts", 1.0},
-    {"num_local_experts", 1.0},
+    {"num_experts", 1.0, routes},
+    {"num_local_experts", 1.0, routes},
     {"n_routed_experts", 1.0},
-    {"attn_logit_softcapping"},
-    {"final_logit_softcapping"},
-    {"query_pre_attn_scalar"},
-    {"attention_multiplier", 0, true},
-    {"embedding_multiplier", 1.0, true},
-    {"residual_multiplier", 1.0, true},
-    {"logits_scaling", 1.0, true},
+    {"attn_logit_softcapping", 0, is_gemma},
+    {"final_logit_softcapping", 0, is_gemma},
+    {"query_pre_attn_scalar", 0, is_gemma},
+    {"attention_multiplier", 0, multiplies},
+    {"embedding_multiplier", 1.0, multiplies},
+    {"residual_multiplier", 1.0, multiplies},
+    {"logits_scaling", 1.0, multiplies},
     {"logit_scale", 1.0},
     {"clip_qkv"},
-    {"no_rope_layers"},
+    {"no_rope_layers", 0, [](const Family& f) { return f.no_rope_layers; }},
     {"attention_chunk_size"},
     {"attn_temperature_tuning"},
     {"use_bidirectional_attention"},
@@ -106,6 +212,7 @@ constexpr std::array<ForeignSetting, 20> foreign_settings = {{
     {"alibi"},
 }};
 
+constexpr double max_theta = 1e15;
 constexpr int64_t max_layers = ModelConfig::max_layers, max_heads = ModelConfig::max_heads,
                   max_head_dim = ModelConfig::max_head_dim, max_context = ModelConfig::max_context,
                   max_width = ModelConfig::max_width, max_vocab = ModelConfig::max_vocab;
@@ -225,25 +332,22 @@ const Family& find_family(const Fields& fields) {
     for (const Family& family : families) {
         if (family.model_type == *model_type) return family;
     }
-    std::string known;
-    for (const Family& family : families)
-        known += (known.empty() ? "" : ", ") + std::string(family.model_type);
     fields.fail("model_type", short_dump(json(*model_type)) + " is not supported",
-                "supported: " + known + "; docs/howto/add-a-family.md says how to add one");
+                "supported: " + known_families() + "; docs/howto/add-a-family.md says how to add one");
 }
 
 /// The context that a model was trained with before its RoPE was scaled.
-int64_t original_context(const Fields& fields, const Fields& rope, const ModelConfig& config) {
-    return fields.optional_size("original_max_position_embeddings", max_context)
-        .value_or(rope.optional_size("original_max_position_embeddings", max_context)
-                      .value_or(config.max_position));
+int64_t original_context(const Fields& fields, const Fields& rope, int64_t silent) {
+    constexpr const char* key = "original_max_position_embeddings";
+    return fields.optional_size(key, max_context)
+        .value_or(rope.optional_size(key, max_context).value_or(silent));
 }
 
 void read_yarn(const Fields& fields, const Fields& rope, ModelConfig& config) {
     RopeScaling& scaling = config.rope_scaling;
     scaling.kind = RopeScaling::Kind::yarn;
     if (config.rope_theta <= 1) rope.fail("rope_type", "is yarn, which needs a rope_theta above 1");
-    scaling.original_max_position = original_context(fields, rope, config);
+    scaling.original_max_position = original_context(fields, rope, config.max_position);
     scaling.factor = rope.optional_number("factor", 1.0, 1e6)
                          .value_or(static_cast<double>(config.max_position) /
                                    static_cast<double>(scaling.original_max_position));
@@ -262,38 +366,51 @@ void read_yarn(const Fields& fields, const Fields& rope, ModelConfig& config) {
     scaling.attention_factor = rope.optional_number("attention_factor", 1e-3, 1e3).value_or(usual);
 }
 
-/// The scaling block under its two spellings: `rope_scaling` beside rope_theta, and the newer `rope_parameters` that
-/// holds rope_theta as well. Where a file has both, the older one wins, as in transformers.
-void read_rope(const Fields& fields, const Family& family, ModelConfig& config) {
-    constexpr double max_theta = 1e15;
-    config.rope_theta = fields.optional_number("rope_theta", 1.0, max_theta).value_or(family.rope_theta);
-    const json* block = nullptr;
-    std::string name;
-    for (const char* key : {"rope_scaling", "rope_parameters"}) {
-        const json* found = fields.find(key);
-        if (found == nullptr) continue;
-        if (!found->is_object()) fields.fail(key, "must be an object, not " + short_dump(*found));
-        if (block == nullptr && !found->empty()) {
-            block = found;
-            name = key;
-        }
-    }
-    const auto refuse_partial = [](const Fields& where) {
-        const auto part = where.optional_number("partial_rotary_factor", 0.0, 1.0);
-        if (part && *part < 1.0) where.fail("partial_rotary_factor", "below 1 is not supported");
-    };
-    refuse_partial(fields);
-    if (block == nullptr) return;
+/// What each frequency is divided by, a number for each pair that turns.
+std::vector<float> read_factors(const Fields& rope, const char* key, int64_t pairs) {
+    const json* listed = rope.find(key);
+    if (listed == nullptr) rope.fail(key, "is missing");
+    const bool numbers =
+        listed->is_array() && std::all_of(listed->begin(), listed->end(), [](const json& factor) {
+            return factor.is_number() && factor.get<double>() >= 1e-3 && factor.get<double>() <= 1e6;
+        });
+    if (!numbers || std::ssize(*listed) != pairs)
+        rope.fail(key, fmt::format("must be a list of {} numbers in 0.001 .. 1000000", pairs));
+    return listed->get<std::vector<float>>();
+}
 
-    const Fields rope(*block, fields.file(), name + ".");
-    for (const auto& [key, value] : block->items()) {
-        if (value.is_object())
-            rope.fail(key, "is a block of its own: one RoPE per layer type is not supported");
-    }
-    refuse_partial(rope);
+void read_longrope(const Fields& fields, const Fields& rope, const Family& family, ModelConfig& config) {
+    RopeScaling& scaling = config.rope_scaling;
+    scaling.kind = RopeScaling::Kind::longrope;
+    scaling.factors = read_factors(rope, "short_factor", config.rotary() / 2);
+    scaling.long_factors = read_factors(rope, "long_factor", config.rotary() / 2);
+    const int64_t silent = family.original_context > 0 ? family.original_context : config.max_position;
+    scaling.original_max_position = original_context(fields, rope, silent);
+    const auto original = static_cast<double>(scaling.original_max_position);
+    scaling.factor = rope.optional_number("factor", 1e-3, 1e6)
+                         .value_or(static_cast<double>(config.max_position) / original);
+    const double usual =
+        scaling.factor > 1 && original > 1 ? std::sqrt(1 + std::log(scaling.factor) / std::log(original)) : 1;
+    scaling.attention_factor = rope.optional_number("attention_factor", 1e-3, 1e3).value_or(usual);
+}
+
+/// Beyond the context that max_position_embeddings names theta grows with the length, up to `factor` contexts.
+void read_dynamic(const Fields& rope, ModelConfig& config) {
+    RopeScaling& scaling = config.rope_scaling;
+    scaling.kind = RopeScaling::Kind::dynamic;
+    scaling.factor = rope.number("factor", 1.0, 1e6);
+    scaling.original_max_position = config.max_position;
+    const double longest = std::floor(static_cast<double>(config.max_position) * scaling.factor);
+    config.max_position = std::min(max_context, static_cast<int64_t>(longest));
+}
+
+/// Theta and scaling of one block. \param fields  the file's own
+void read_rope_block(const Fields& fields, const Fields& rope, const Family& family, ModelConfig& config) {
     if (const auto theta = rope.optional_number("rope_theta", 1.0, max_theta)) config.rope_theta = *theta;
     const std::string key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
-    const std::string type = rope.text(key).value_or("default");
+    std::string type = rope.text(key).value_or("default");
+    // Files of this family from before its scaling had a name.
+    if (family.phi_rope && (type == "su" || type == "yarn")) type = "longrope";
     RopeScaling& scaling = config.rope_scaling;
     if (type == "default") return;
     if (type == "linear") {
@@ -307,13 +424,79 @@ void read_rope(const Fields& fields, const Family& family, ModelConfig& config) 
         if (scaling.high_freq_factor <= scaling.low_freq_factor) {
             rope.fail("high_freq_factor", "must be above low_freq_factor");
         }
-        scaling.original_max_position = original_context(fields, rope, config);
+        scaling.original_max_position = original_context(fields, rope, config.max_position);
     } else if (type == "yarn") {
         read_yarn(fields, rope, config);
+    } else if (type == "longrope") {
+        read_longrope(fields, rope, family, config);
+    } else if (type == "dynamic") {
+        read_dynamic(rope, config);
     } else {
         rope.fail(key, short_dump(json(type)) + " is not supported",
-                  "supported: default, linear, llama3, yarn");
+                  "supported: default, linear, llama3, yarn, longrope, dynamic");
     }
+}
+
+/// A block for the layers that slide and one for those that do not, of a family whose layers have RoPE of two kinds.
+void read_two_ropes(const Fields& fields, const Fields& both, const json& block, const Family& family,
+                    ModelConfig& config) {
+    for (const auto& [key, value] : block.items()) {
+        if (!value.is_object()) continue; // some files have the keys of one block as well, which nobody reads
+        const Fields rope(value, fields.file(), "rope_parameters." + key + ".");
+        if (key == "full_attention") {
+            read_rope_block(fields, rope, family, config);
+        } else if (key == "sliding_attention") {
+            if (rope.text("rope_type").value_or("default") != "default")
+                rope.fail("rope_type", "must be default: only layers that do not slide are scaled");
+            config.local_rope_theta =
+                rope.optional_number("rope_theta", 1.0, max_theta).value_or(config.local_rope_theta);
+        } else {
+            both.fail(key, "is no layer type", "full_attention and sliding_attention are");
+        }
+    }
+}
+
+/// Channels that turn: all, or a share of them in a family that has the key.
+void read_rotary(const Fields& fields, const Fields& rope, const Family& family, ModelConfig& config) {
+    constexpr const char* key = "partial_rotary_factor";
+    const auto inside = rope.optional_number(key, 0.0, 1.0);
+    const double share = inside.value_or(fields.optional_number(key, 0.0, 1.0).value_or(1.0));
+    if (share == 1.0) return;
+    const Fields& where = inside ? rope : fields;
+    if (!family.phi_rope) where.fail(key, "below 1 is not supported");
+    config.rotary_dim = static_cast<int64_t>(static_cast<double>(config.head_dim) * share);
+    if (config.rotary_dim < 2 || config.rotary_dim % 2 != 0)
+        where.fail(key, fmt::format("gives {} channels of {}, which are no pairs", config.rotary_dim,
+                                    config.head_dim));
+}
+
+/// The scaling block under its two spellings: `rope_scaling` beside rope_theta, and the newer `rope_parameters` that
+/// holds rope_theta as well. Where a file has both, the older one wins, as in transformers.
+void read_rope(const Fields& fields, const Family& family, ModelConfig& config) {
+    config.rope_theta = fields.optional_number("rope_theta", 1.0, max_theta).value_or(family.rope_theta);
+    if (family.local_rope_theta > 0)
+        config.local_rope_theta =
+            fields.optional_number("rope_local_base_freq", 1.0, max_theta).value_or(family.local_rope_theta);
+    const json nothing = json::object();
+    const json* block = &nothing;
+    std::string name;
+    for (const char* key : {"rope_scaling", "rope_parameters"}) {
+        const json* found = fields.find(key);
+        if (found == nullptr) continue;
+        if (!found->is_object()) fields.fail(key, "must be an object, not " + short_dump(*found));
+        if (block->empty() && !found->empty()) {
+            block = found;
+            name = key;
+        }
+    }
+    const Fields rope(*block, fields.file(), name + ".");
+    for (const auto& [key, value] : block->items()) {
+        if (!value.is_object()) continue;
+        if (family.local_rope_theta > 0) return read_two_ropes(fields, rope, *block, family, config);
+        rope.fail(key, "is a block of its own: one RoPE per layer type is not supported");
+    }
+    read_rotary(fields, rope, family, config);
+    read_rope_block(fields, rope, family, config);
 }
 
 void read_attention_shape(const Fields& fields, const Family& family, ModelConfig& config) {
@@ -349,7 +532,8 @@ void read_attention_shape(const Fields& fields, const Family& family, ModelConfi
 }
 
 /// The sliding window under the rules of the family: Mistral's is one for all layers and on unless null; Qwen's is off
-/// unless use_sliding_window, and then slides the layers from max_window_layers on, or those that layer_types names.
+/// unless use_sliding_window, and then slides the layers from max_window_layers on, or those that layer_types names; Gemma's slides
+/// all but every n-th layer.
 void read_windows(const Fields& fields, const Family& family, ModelConfig& config) {
     int64_t window = 0;
     int64_t first_sliding = 0;
@@ -360,17 +544,22 @@ void read_windows(const Fields& fields, const Family& family, ModelConfig& confi
             first_sliding = default_max_window_layers;
         }
     }
+    const bool flagged =
+        family.window == Family::Window::upper_layers || family.window == Family::Window::if_used;
     const bool on =
-        family.window == Family::Window::all_layers ||
-        (family.window == Family::Window::upper_layers && fields.flag("use_sliding_window", false));
+        flagged ? fields.flag("use_sliding_window", false) : family.window != Family::Window::none;
     if (on) {
-        const int64_t silent = fields.has("sliding_window") ? 0 : default_sliding_window; // null: none
+        const int64_t silent = fields.has("sliding_window") ? 0 : family.silent_window; // null: none
         window = fields.optional_size("sliding_window", max_context).value_or(silent);
     }
+    const bool alternating = family.window == Family::Window::alternating;
+    if (alternating && window == 0) fields.fail("sliding_window", "must be a number in this family");
+    const int64_t full_every =
+        fields.optional_size("sliding_window_pattern", max_layers).value_or(family.full_every);
     std::vector<int64_t> windows(static_cast<size_t>(config.num_layers), 0);
     if (window > 0) {
         for (int64_t i = first_sliding; i < config.num_layers; ++i)
-            windows[static_cast<size_t>(i)] = window;
+            windows[static_cast<size_t>(i)] = alternating && (i + 1) % full_every == 0 ? 0 : window;
     }
     if (const json* types = fields.find("layer_types")) {
         if (!types->is_array() || types->size() != windows.size()) {
@@ -386,7 +575,9 @@ void read_windows(const Fields& fields, const Family& family, ModelConfig& confi
             }
             if (slides && window == 0)
                 fields.fail("layer_types", "names sliding_attention, but no window is on");
-            if (!slides && family.window == Family::Window::all_layers && window > 0) {
+            const bool all =
+                family.window == Family::Window::all_layers || family.window == Family::Window::if_used;
+            if (!slides && all && window > 0) {
                 fields.fail("layer_types", "names full_attention, but the sliding window of " +
                                                std::string(family.model_type) + " is one for all layers");
             }
@@ -418,18 +609,75 @@ void read_turns(const Fields& fields, ModelConfig& config) {
 
 void read_multipliers(const Fields& fields, ModelConfig& config) {
     const auto number = [&](const char* key) { return fields.optional_number(key, 1e-6, 1e6).value_or(1); };
-    Multipliers& m = config.multipliers;
-    m.embedding = number("embedding_multiplier");
-    m.branch = number("residual_multiplier") / m.embedding;
-    m.query = number("attention_multiplier") * std::sqrt(static_cast<double>(config.head_dim));
-    m.logits = 1 / number("logits_scaling");
-    config.rms_norm_eps /= m.embedding * m.embedding;
+    set_multipliers(config, {number("embedding_multiplier"), number("residual_multiplier"),
+                             number("attention_multiplier"), number("logits_scaling")});
+}
+
+/// Queries and soft caps of the Gemma families.
+void read_gemma(const Fields& fields, const Family& family, ModelConfig& config) {
+    const double scalar = fields.optional_number("query_pre_attn_scalar", 1e-6, 1e6).value_or(256);
+    config.query_scale = std::sqrt(static_cast<double>(config.head_dim) / scalar);
+    const auto cap = [&](const char* key, double silent) { // null: none
+        return fields.optional_number(key, 0, 1e6).value_or(fields.has(key) ? 0 : silent);
+    };
+    config.attention_cap = cap("attn_logit_softcapping", family.attention_cap);
+    config.logit_cap = cap("final_logit_softcapping", family.logit_cap);
+}
+
+void read_experts(const Fields& fields, const Family& family, ModelConfig& config) {
+    constexpr int64_t most = 1 << 12;
+    Experts& experts = config.experts;
+    const bool by_step = family.routed == Family::Routed::by_step;
+    const char* const key =
+        by_step && fields.find("num_experts") != nullptr ? "num_experts" : "num_local_experts";
+    experts.count = fields.optional_size(key, most).value_or(by_step ? 128 : 8);
+    experts.used = fields.optional_size("num_experts_per_tok", most).value_or(by_step ? 8 : 2);
+    if (experts.used > experts.count)
+        fields.fail("num_experts_per_tok", fmt::format("({}) must not be above the number of experts ({})",
+                                                       experts.used, experts.count));
+    experts.width = config.intermediate_size;
+    experts.numbered = !by_step;
+    if (!by_step) return;
+    experts.width = fields.optional_size("moe_intermediate_size", max_width).value_or(768);
+    experts.normalised = fields.flag("norm_topk_prob", false);
+    const int64_t step = fields.optional_size("decoder_sparse_step", max_layers).value_or(1);
+    config.layer_routed.assign(static_cast<size_t>(config.num_layers), false);
+    for (int64_t i = step - 1; i < config.num_layers; i += step)
+        config.layer_routed[static_cast<size_t>(i)] = true;
+    if (const json* listed = fields.find("mlp_only_layers")) {
+        if (!listed->is_array()) fields.fail("mlp_only_layers", "must be a list of layers");
+        for (const json& layer : *listed) {
+            const int64_t i = fields.integer("mlp_only_layers", layer, 0, max_layers);
+            if (i < config.num_layers) config.layer_routed[static_cast<size_t>(i)] = false;
+        }
+    }
+    if (std::ranges::all_of(config.layer_routed, [](bool routed) { return routed; }))
+        config.layer_routed.clear();
+    if (std::ranges::none_of(config.layer_routed, [](bool routed) { return routed; }) &&
+        !config.layer_routed.empty())
+        experts = {};
+}
+
+/// What the family fixes, whatever config.json says.
+void set_family(const Family& family, ModelConfig& config) {
+    config.model_type = family.model_type;
+    config.qk_norm = family.qk_norm != Family::QkNorm::none;
+    config.qk_norm_whole = family.qk_norm == Family::QkNorm::whole;
+    config.pre_norms = family.norms != Family::Norms::after;
+    config.branch_norms = family.norms != Family::Norms::before;
+    config.fused_projections = family.fused_projections;
+    config.local_rope_theta = family.local_rope_theta;
+    config.experts.numbered = family.routed == Family::Routed::every_layer;
+    if (!family.gemma) return;
+    config.norm_offset = 1;
+    config.activation = kernels::Activation::gelu_tanh;
+    config.attention_cap = family.attention_cap;
+    config.logit_cap = family.logit_cap;
 }
 
 void refuse_foreign_settings(const Fields& fields, const Family& family) {
     for (const ForeignSetting& setting : foreign_settings) {
-        if (setting.multiplier && family.multipliers) continue;
-        if (family.no_rope_layers && std::string_view(setting.key) == "no_rope_layers") continue;
+        if (setting.known(family)) continue;
         const json* value = fields.find(setting.key);
         if (value == nullptr) continue;
         const bool neutral = *value == false || *value == 0 || *value == setting.neutral ||
@@ -441,7 +689,52 @@ void refuse_foreign_settings(const Fields& fields, const Family& family) {
     }
 }
 
+void require_activation(const Fields& fields, const Family& family) {
+    const bool gelu = family.gemma;
+    const char* const key = gelu ? "hidden_activation" : "hidden_act";
+    const std::string_view usual = gelu ? "gelu_pytorch_tanh" : "silu";
+    const std::string name = fields.text(key).value_or(std::string(usual));
+    if (name != usual && (gelu || name != "swish"))
+        fields.fail(key, short_dump(json(name)) + " is not supported", "supported: " + std::string(usual));
+}
+
 } // namespace
+
+void set_multipliers(ModelConfig& config, const GraniteNumbers& numbers) {
+    Multipliers& m = config.multipliers;
+    m.embedding = numbers.embedding;
+    m.branch = numbers.residual / m.embedding;
+    m.query = numbers.attention * std::sqrt(static_cast<double>(config.head_dim));
+    m.logits = 1 / numbers.logits;
+    config.rms_norm_eps /= m.embedding * m.embedding;
+}
+
+std::string known_families() {
+    std::string known;
+    for (const Family& family : families)
+        known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+    return known;
+}
+
+ModelConfig config_of_family(std::string_view model_type) {
+    const auto* const family = std::ranges::find(families, model_type, &Family::model_type);
+    RL_ASSERT(family != families.end());
+    ModelConfig config;
+    set_family(*family, config);
+    return config;
+}
+
+std::optional<std::string_view> missing_in(Kernels kernels, const ModelConfig& config) {
+    const auto misses = [&](const Difference& difference) {
+        const bool computed = kernels == Kernels::gpu        ? difference.gpu
+                              : kernels == Kernels::training ? difference.training
+                                                             : difference.sinks;
+        return !computed && difference.has(config);
+    };
+    const auto* const found = std::ranges::find_if(differences, misses);
+    if (found != differences.end()) return found->name;
+    return std::nullopt;
+}
 
 ModelConfig ModelConfig::parse(const json& object, const std::string& file) {
     if (!object.is_object()) throw Error("reading", file, "must hold a JSON object");
@@ -453,7 +746,7 @@ ModelConfig ModelConfig::parse(const json& object, const std::string& file) {
     }
 
     ModelConfig config;
-    config.model_type = family.model_type;
+    set_family(family, config);
     config.vocab_size = fields.size("vocab_size", max_vocab);
     config.hidden_size = fields.size("hidden_size", max_width);
     config.intermediate_size = fields.size("intermediate_size", max_width);
@@ -462,11 +755,13 @@ ModelConfig ModelConfig::parse(const json& object, const std::string& file) {
     read_attention_shape(fields, family, config);
     read_windows(fields, family, config);
     refuse_foreign_settings(fields, family);
-    const std::string activation = fields.text("hidden_act").value_or("silu");
-    if (activation != "silu" && activation != "swish") {
-        fields.fail("hidden_act", short_dump(json(activation)) + " is not supported", "supported: silu");
+    require_activation(fields, family);
+    config.rms_norm_eps = fields.optional_number("rms_norm_eps", 1e-30, 1.0).value_or(family.rms_norm_eps);
+    if (family.gemma) {
+        config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
+        read_gemma(fields, family, config);
     }
-    config.rms_norm_eps = fields.optional_number("rms_norm_eps", 1e-30, 1.0).value_or(default_rms_norm_eps);
+    if (family.routed != Family::Routed::none) read_experts(fields, family, config);
     if (family.multipliers) read_multipliers(fields, config);
     read_rope(fields, family, config);
     if (family.no_rope_layers) read_turns(fields, config);
@@ -475,7 +770,6 @@ ModelConfig ModelConfig::parse(const json& object, const std::string& file) {
     config.output_bias = by_key && fields.flag("attention_bias", false);
     config.qkv_bias = config.output_bias || family.attention_bias == Family::AttentionBias::qkv;
     config.mlp_bias = family.mlp_bias_key && fields.flag("mlp_bias", false);
-    config.qk_norm = family.qk_norm;
 
     config.eos_ids = fields.ids("eos_token_id", config.vocab_size);
     const std::vector<int32_t> bos = fields.ids("bos_token_id", config.vocab_size);
@@ -512,13 +806,18 @@ ModelConfig ModelConfig::load(const std::filesystem::path& folder) {
 int64_t ModelConfig::num_parameters() const {
     const int64_t q_width = num_heads * head_dim;
     const int64_t kv_width = num_kv_heads * head_dim;
-    int64_t layer =
-        hidden_size * (2 * q_width + 2 * kv_width) + 3 * hidden_size * intermediate_size + 2 * hidden_size;
+    int64_t layer = hidden_size * (2 * q_width + 2 * kv_width);
+    layer += 2 * hidden_size * ((pre_norms ? 1 : 0) + (branch_norms ? 1 : 0));
     if (qkv_bias) layer += q_width + 2 * kv_width;
     if (output_bias) layer += hidden_size;
-    if (qk_norm) layer += 2 * head_dim;
-    if (mlp_bias) layer += 2 * intermediate_size + hidden_size;
-    return num_layers * layer + (tied_head ? 1 : 2) * vocab_size * hidden_size + hidden_size;
+    if (qk_norm) layer += qk_norm_whole ? q_width + kv_width : 2 * head_dim;
+    int64_t mlp = 3 * hidden_size * intermediate_size;
+    if (mlp_bias) mlp += 2 * intermediate_size + hidden_size;
+    const int64_t routed_mlp = experts.count * hidden_size * (1 + 3 * experts.width);
+    int64_t mlps = 0;
+    for (int64_t i = 0; i < num_layers; ++i)
+        mlps += routed(i) ? routed_mlp : mlp;
+    return num_layers * layer + mlps + (tied_head ? 1 : 2) * vocab_size * hidden_size + hidden_size;
 }
 
 int64_t ModelConfig::window(int64_t layer) const {
@@ -542,6 +841,10 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
             return "yarn";
         case RopeScaling::Kind::factors:
             return "factors";
+        case RopeScaling::Kind::longrope:
+            return "longrope";
+        case RopeScaling::Kind::dynamic:
+            return "dynamic";
         }
         return "none";
     };
@@ -552,7 +855,9 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
     const RopeScaling& a = teacher.rope_scaling;
     const RopeScaling& b = student.rope_scaling;
     compare("rope scaling", kind_name(a.kind), kind_name(b.kind));
-    if (a.kind != RopeScaling::Kind::none) compare("rope scaling factor", a.factor, b.factor);
+    // Of longrope it says no more than attention_factor, which files round.
+    const bool longrope = a.kind == RopeScaling::Kind::longrope;
+    if (a.kind != RopeScaling::Kind::none && !longrope) compare("rope scaling factor", a.factor, b.factor);
     if (a.kind == RopeScaling::Kind::llama3) {
         compare("rope low_freq_factor", a.low_freq_factor, b.low_freq_factor);
         compare("rope high_freq_factor", a.high_freq_factor, b.high_freq_factor);
@@ -565,10 +870,21 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
         compare("rope attention_factor", a.attention_factor, b.attention_factor);
         compare("rope original_max_position", a.original_max_position, b.original_max_position);
     }
-    if (a.kind == RopeScaling::Kind::factors && b.kind == a.kind && a.factors != b.factors && !difference)
+    if (a.kind == b.kind && (a.factors != b.factors || a.long_factors != b.long_factors) && !difference)
         difference = "rope scaling factors differ";
+    if (longrope)
+        compare("rope attention_factor", static_cast<float>(a.attention_factor),
+                static_cast<float>(b.attention_factor));
+    if (a.by_context())
+        compare("rope original_max_position", a.original_max_position, b.original_max_position);
+    compare("channels that turn", teacher.rotary(), student.rotary());
+    compare("rope_theta of layers that slide", teacher.local_rope_theta, student.local_rope_theta);
     const auto yes_no = [](bool value) { return std::string_view(value ? "yes" : "no"); };
-    compare("q/k norm", yes_no(teacher.qk_norm), yes_no(student.qk_norm));
+    const auto norm_name = [](const ModelConfig& c) -> std::string_view {
+        return !c.qk_norm ? "no" : c.qk_norm_whole ? "of all heads" : "yes";
+    };
+    compare("q/k norm", norm_name(teacher), norm_name(student));
+    compare("soft cap of scores", teacher.attention_cap, student.attention_cap);
     compare("max_position", teacher.max_position, student.max_position);
     for (int64_t i = 0; !difference && i < teacher.num_layers; ++i)
         if (teacher.turns(i) != student.turns(i))

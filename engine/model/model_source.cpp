@@ -5,6 +5,7 @@
 #include "engine/base/json_text.h"
 #include "engine/base/model_path.h"
 #include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/fused_weights.h"
 #include "engine/model/checkpoint/weight_checks.h"
 #include "engine/model/gguf/gguf_config.h"
 #include "engine/model/gguf/gguf_text.h"
@@ -65,9 +66,10 @@ public:
         return ChatTemplate::load(m_folder);
     }
     [[nodiscard]] std::unique_ptr<WeightStore> weights(const ModelConfig& config) const override {
-        auto checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(m_folder));
-        refuse_unread_weights(config, *checkpoint);
-        return checkpoint;
+        std::unique_ptr<WeightStore> weights = std::make_unique<Checkpoint>(Checkpoint::open(m_folder));
+        if (config.fused_projections) weights = std::make_unique<FusedWeights>(std::move(weights), config);
+        refuse_unread_weights(config, *weights);
+        return weights;
     }
     [[nodiscard]] std::vector<TextFile> folder_texts(const ModelConfig& config,
                                                      const std::string& dtype) const override {

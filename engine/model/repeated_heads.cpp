@@ -51,6 +51,9 @@ std::unique_ptr<LlamaModel> with_kv_per_query_head(const LlamaModel& model) {
         }
         for (at::Tensor* bias : {&layer.k_bias, &layer.v_bias})
             *bias = repeated(*bias, model.config().head_dim, model.config());
+        // Over all heads: each number as often as every other, so the mean of squares stays.
+        if (model.config().qk_norm_whole)
+            layer.k_norm = repeated(layer.k_norm, model.config().head_dim, model.config());
     }
     ModelConfig config = model.config();
     config.num_kv_heads = config.num_heads;

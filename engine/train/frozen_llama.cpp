@@ -5,6 +5,7 @@
 #include "kernels/blocks/blocks.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
@@ -41,6 +42,10 @@ at::Tensor rms(const at::Tensor& x, const at::Tensor& weight, double eps, int64_
 
 FrozenLlama::FrozenLlama(const LlamaModel& model)
     : m_model(model) {
+    if (const auto missing = missing_in(Kernels::training, model.config()))
+        throw Error(
+            "training a gate", {},
+            fmt::format("the model has {}, which the forward with gradients does not compute", *missing));
     const LlamaWeights& w = model.weights();
     m_embedding = frozen(w.embedding);
     m_final_norm = frozen(w.final_norm);
@@ -92,7 +97,7 @@ at::Tensor FrozenLlama::attention_of(int64_t layer, const GateInputs& in, const 
 at::Tensor FrozenLlama::pass(at::Tensor x, const Around& around) const {
     const ModelConfig& config = m_model.config();
     const int64_t n = x.size(0), first = around.before != nullptr ? around.before->k.front().size(0) : 0;
-    const auto [cos, sin] = m_model.rope_rows(first, n);
+    const auto [cos, sin] = m_model.rope_rows(Rope::global, first + n, first, n);
     GateInputs in;
     // Clones, because these may be made in inference mode.
     const at::Tensor turning[] = {cos.clone(), sin.clone()},

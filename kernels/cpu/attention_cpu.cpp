@@ -269,7 +269,13 @@ private:
     // --- 4. softmax of each row and head, what a caller wants to see of it, dropout ---
     void normalise(int64_t r, int64_t h) {
         float* const s = scores_of(r, h);
-        m_table.softmax(s + m_begins[r], m_ends[r] - m_begins[r], static_cast<float>(m_p.in.scale));
+        auto scale = static_cast<float>(m_p.in.scale);
+        if (m_p.in.soft_cap > 0) {
+            m_table.soft_cap(s + m_begins[r], m_ends[r] - m_begins[r], scale,
+                             static_cast<float>(m_p.in.soft_cap));
+            scale = 1;
+        }
+        m_table.softmax(s + m_begins[r], m_ends[r] - m_begins[r], scale);
         if (m_p.probabilities != nullptr) keep_probabilities(r, h, s);
         if (!m_p.in.halves.empty() && m_row + r == 0) keep_halves(h, s);
         if (m_p.in.dropout_p > 0.0F && !m_p.in.passes.empty()) drop(r, h, s);

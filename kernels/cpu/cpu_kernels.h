@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/shared/activation.h"
 #include "kernels/shared/philox.h"
 #include "kernels/shared/row_accumulators.h"
 
@@ -75,6 +76,12 @@ struct CpuKernels {
     /// y = x * rsqrt(sum x^2 / width + eps) * weight.
     void (*rms_norm)(const float* x, const float* weight, int64_t n, double width, double eps, float* y);
     void (*silu_mul)(const float* gate, const float* up, int64_t n, float* y);
+    void (*gelu_mul)(const float* gate, const float* up, int64_t n, float* y); ///< Activation::gelu_tanh
+    /// In place: z = cap * tanh(z * scale / cap).
+    void (*soft_cap)(float* z, int64_t n, float scale, float cap);
+    [[nodiscard]] auto gated(Activation activation) const {
+        return activation == Activation::silu ? silu_mul : gelu_mul;
+    }
     void (*rope)(float* x, const float* cos, const float* sin, int64_t half);
     /// x[i] *= keep(first + i) ? scale : 0 for the elements [first, first + n) of one mask row.
     void (*dropout)(float* x, int64_t n, const shared::MaskStream& stream, uint32_t first, float scale);

@@ -181,6 +181,37 @@ RL_INLINE void silu_mul(const float* __restrict gate, const float* __restrict up
         y[i] = silu_one(gate[i]) * up[i];
 }
 
+/// g / (1 + e^-2u): the same fraction as silu's, of another argument.
+RL_INLINE float gelu_tanh_one(float g) {
+    constexpr float twice_root = 1.5957691216057308F, cubic = 0.044715F; // 2 sqrt(2 / pi)
+    const float u = twice_root * (g + cubic * g * g * g);
+    const float e = exp_one(u < 0.0F ? u : -u);
+    return (u < 0.0F ? g * e : g) / (1.0F + e);
+}
+
+RL_INLINE void gelu_mul(const float* __restrict gate, const float* __restrict up, int64_t n,
+                        float* __restrict y) {
+    for (int64_t i = 0; i < n; ++i)
+        y[i] = gelu_tanh_one(gate[i]) * up[i];
+}
+
+/// tanh x = (1 - e^-2|x|) / (1 + e^-2|x|) with x's sign; near 0 the difference loses digits, so there the series does it.
+RL_INLINE float tanh_one(float x) {
+    const float size = x < 0.0F ? -x : x, square = x * x;
+    const float e = exp_one(-2.0F * size);
+    const float far = (1.0F - e) / (1.0F + e);
+    const float near =
+        size * (1.0F + square * (-1.0F / 3.0F + square * (2.0F / 15.0F + square * (-17.0F / 315.0F))));
+    const float result = size < 0.2F ? near : far;
+    return x < 0.0F ? -result : result;
+}
+
+RL_INLINE void soft_cap(float* __restrict z, int64_t n, float scale, float cap) {
+    const float by = scale / cap;
+    for (int64_t i = 0; i < n; ++i)
+        z[i] = cap * tanh_one(z[i] * by);
+}
+
 RL_INLINE void rope(float* __restrict x, const float* __restrict cos, const float* __restrict sin,
                     int64_t half) {
     const int64_t whole = half / width * width;
@@ -479,6 +510,12 @@ RL_INLINE void mc_columns(const McColumns& c) {
     TARGET void lane_silu_mul(const float* g, const float* u, int64_t n, float* y) {                         \
         lanes::silu_mul(g, u, n, y);                                                                         \
     }                                                                                                        \
+    TARGET void lane_gelu_mul(const float* g, const float* u, int64_t n, float* y) {                         \
+        lanes::gelu_mul(g, u, n, y);                                                                         \
+    }                                                                                                        \
+    TARGET void lane_soft_cap(float* z, int64_t n, float scale, float cap) {                                 \
+        lanes::soft_cap(z, n, scale, cap);                                                                   \
+    }                                                                                                        \
     TARGET void lane_rope(float* x, const float* c, const float* s, int64_t half) {                          \
         lanes::rope(x, c, s, half);                                                                          \
     }                                                                                                        \
@@ -513,5 +550,6 @@ RL_INLINE void mc_columns(const McColumns& c) {
     }
 
 #define RL_LANE_KERNELS                                                                                      \
-    lane_softmax, lane_rms_norm, lane_silu_mul, lane_rope, lane_dropout, lane_softmax_sums, lane_kl_sums,    \
-        lane_mc_columns, lane_max, lane_maxima, lane_entropy, lane_to_half, lane_sampling_weights
+    lane_softmax, lane_rms_norm, lane_silu_mul, lane_gelu_mul, lane_soft_cap, lane_rope, lane_dropout,       \
+        lane_softmax_sums, lane_kl_sums, lane_mc_columns, lane_max, lane_maxima, lane_entropy, lane_to_half, \
+        lane_sampling_weights

@@ -127,7 +127,7 @@ at::Tensor rms_norm(const at::Tensor& x_in, const at::Tensor& weight_in, double 
     return y;
 }
 
-at::Tensor silu_mul(const at::Tensor& gate_in, const at::Tensor& up_in) {
+at::Tensor gated(Activation activation, const at::Tensor& gate_in, const at::Tensor& up_in) {
     RL_ASSERT(gate_in.scalar_type() == at::kFloat && up_in.scalar_type() == at::kFloat);
     const at::Tensor gate = gate_in.contiguous();
     const at::Tensor up = up_in.contiguous();
@@ -135,11 +135,20 @@ at::Tensor silu_mul(const at::Tensor& gate_in, const at::Tensor& up_in) {
     const float* const gd = gate.const_data_ptr<float>();
     const float* const ud = up.const_data_ptr<float>();
     float* const yd = y.mutable_data_ptr<float>();
-    const CpuKernels& table = kernels();
+    const auto kernel = kernels().gated(activation);
     parallel_for(gate.numel(), elementwise_grain, [&](int64_t begin, int64_t end) {
-        table.silu_mul(gd + begin, ud + begin, end - begin, yd + begin);
+        kernel(gd + begin, ud + begin, end - begin, yd + begin);
     });
     return y;
+}
+
+void soft_cap_(at::Tensor& x, double cap) {
+    RL_ASSERT(x.scalar_type() == at::kFloat);
+    float* const xd = x.mutable_data_ptr<float>();
+    const CpuKernels& table = kernels();
+    parallel_for(x.numel(), elementwise_grain, [&](int64_t begin, int64_t end) {
+        table.soft_cap(xd + begin, end - begin, 1.0F, static_cast<float>(cap));
+    });
 }
 
 void rope_(at::Tensor& x, const at::Tensor& cos_in, const at::Tensor& sin_in) {
@@ -147,7 +156,7 @@ void rope_(at::Tensor& x, const at::Tensor& cos_in, const at::Tensor& sin_in) {
     const at::Tensor cos = cos_in.to(at::kFloat).contiguous();
     const at::Tensor sin = sin_in.to(at::kFloat).contiguous();
     const int64_t heads = x.size(1);
-    const int64_t half = x.size(2) / 2;
+    const int64_t half = cos.size(1);
     const int64_t row_stride = x.stride(0);
     const int64_t head_stride = x.stride(1);
     float* const xd = x.mutable_data_ptr<float>();

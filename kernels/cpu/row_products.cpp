@@ -126,17 +126,17 @@ void multiply_onto(const RowInput& x, const RowMatrix& matrix, float* y, float* 
     });
 }
 
-void multiply_gated(const RowInput& x, const RowMatrix& gate, const RowMatrix& up, float* gate_y, float* up_y,
-                    float* inner) {
+void multiply_gated(Activation activation, const RowInput& x, const RowMatrix& gate, const RowMatrix& up,
+                    float* gate_y, float* up_y, float* inner) {
     RL_ASSERT(gate.out() == up.out());
-    const CpuKernels& table = kernels();
+    const auto gated = kernels().gated(activation);
     parallel_for(units_of(gate), grain_of(x, 2 * gate.in()), [&](int64_t begin, int64_t end) {
         const int64_t first = begin * unit, last = std::min(end * unit, gate.out());
         gate.multiply(x, first, last - first, gate_y);
         up.multiply(x, first, last - first, up_y);
         for (int64_t row = 0; row < x.rows(); ++row) {
             const int64_t at = row * gate.out() + first;
-            table.silu_mul(gate_y + at, up_y + at, last - first, inner + at);
+            gated(gate_y + at, up_y + at, last - first, inner + at);
         }
     });
 }

@@ -79,9 +79,9 @@ struct RowProduct {
 void multiply(const RowInput& x, std::span<const RowProduct> products);
 /// residual += matrix x. \param y  room for the product; both [rows, out]
 void multiply_onto(const RowInput& x, const RowMatrix& matrix, float* y, float* residual);
-/// inner = silu(gate x) * (up x). \param gate_y, up_y  room for the products; all [rows, out]
-void multiply_gated(const RowInput& x, const RowMatrix& gate, const RowMatrix& up, float* gate_y, float* up_y,
-                    float* inner);
+/// inner = f(gate x) * (up x). \param gate_y, up_y  room for the products; all [rows, out]
+void multiply_gated(Activation activation, const RowInput& x, const RowMatrix& gate, const RowMatrix& up,
+                    float* gate_y, float* up_y, float* inner);
 /// y = head x, [rows, out], and what is asked of the first row of logits: no KL. Each segment is summed by the thread that completes it.
 [[nodiscard]] RowSummary multiply_summarized(const RowInput& x, const RowMatrix& head, float* y,
                                              int64_t top_k, int64_t token = -1);

@@ -62,6 +62,8 @@ struct AttentionInputs {
     std::span<const KeyList> lists;
 
     double scale = 0.0; ///< usually 1 / sqrt(head_dim)
+    double soft_cap =
+        0.0; ///< scaled scores s become cap * tanh(s / cap); 0: they stay. Source: Gemma Team 2024 (Gemma 2)
 
     /// Optional: where the result goes, of its shape and dtype, contiguous; else it is a new tensor.
     at::Tensor out;

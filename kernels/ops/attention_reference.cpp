@@ -187,7 +187,10 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
         scores = at::cat({scores, more}, -1);
         nothing = nothing & absent.all(-1, /*keepdim=*/true).unsqueeze(0);
     }
-    at::Tensor p = at::softmax(scores * in.scale, -1);
+    scores = scores * in.scale;
+    if (in.soft_cap > 0) // what is hidden stays so
+        scores = at::where(scores.isinf(), scores, at::tanh(scores / in.soft_cap) * in.soft_cap);
+    at::Tensor p = at::softmax(scores, -1);
     if (!own) p = p.masked_fill(nothing.unsqueeze(2), 0.0); // a row that sees nothing
     // [rows, heads, listed (+1)]
     p = p.permute({1, 0, 2, 3}).reshape({rows, heads, -1});

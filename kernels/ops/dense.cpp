@@ -47,14 +47,22 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, i
                               : reference::rms_norm(x, weight, eps, width);
 }
 
-at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up) {
+at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
     RL_ASSERT(gate.sizes() == up.sizes());
-    return on_own_cpu_code(gate) ? cpu::silu_mul(gate, up) : reference::silu_mul(gate, up);
+    return on_own_cpu_code(gate) ? cpu::gated(activation, gate, up) : reference::gated(activation, gate, up);
+}
+
+void soft_cap_(at::Tensor& x, double cap) {
+    RL_ASSERT(cap > 0 && x.is_contiguous());
+    if (on_own_cpu_code(x))
+        cpu::soft_cap_(x, cap);
+    else
+        reference::soft_cap_(x, cap);
 }
 
 void rope_(at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
     RL_ASSERT(x.dim() == 3 && x.size(2) % 2 == 0);
-    RL_ASSERT(cos.dim() == 2 && cos.size(0) == x.size(0) && cos.size(1) == x.size(2) / 2);
+    RL_ASSERT(cos.dim() == 2 && cos.size(0) == x.size(0) && cos.size(1) <= x.size(2) / 2);
     RL_ASSERT(sin.sizes() == cos.sizes());
     if (on_own_cpu_code(x))
         cpu::rope_(x, cos, sin);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/shared/activation.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -32,18 +34,29 @@ namespace refreshlab::kernels {
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps,
                                   int64_t width = 0);
 
-/// y = silu(gate) * up, element by element; silu(g) = g / (1 + exp(-g)).
-[[nodiscard]] at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up);
+/// y = f(gate) * up, element by element.
+[[nodiscard]] at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up);
+/// The same with silu.
+[[nodiscard]] inline at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up) {
+    return gated(Activation::silu, gate, up);
+}
 
-/// Rotates x [rows, heads, head_dim] in place by the angles of its rows: channel pairs (i, i + head_dim/2), the layout
-/// of Hugging Face's Llama. cos, sin: [rows, head_dim/2], fp32. Source: Su et al. 2021 (RoFormer).
+/// x = cap * tanh(x / cap) in place, cap > 0. Source: Gemma Team 2024 (Gemma 2).
+void soft_cap_(at::Tensor& x, double cap);
+
+/// Rotates x [rows, heads, head_dim] in place by the angles of its rows: channel pairs (i, i + r/2) of the first r channels, the layout
+/// of Hugging Face's Llama; others stay. cos, sin: [rows, r/2], fp32, r <= head_dim. Source: Su et al. 2021 (RoFormer).
 void rope_(at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
 
 namespace reference {
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps,
                                   int64_t width = 0);
-[[nodiscard]] at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up);
+[[nodiscard]] at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up);
+[[nodiscard]] inline at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up) {
+    return reference::gated(Activation::silu, gate, up);
+}
+void soft_cap_(at::Tensor& x, double cap);
 void rope_(at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
 } // namespace reference
 

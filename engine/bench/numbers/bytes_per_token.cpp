@@ -28,7 +28,14 @@ BytesPerToken bytes_per_token(const LlamaModel& model) {
         const int64_t written = bytes_of({&layer.k, &layer.v});
         int64_t rest = 0;
         if (layer.attends) rest += bytes_of({&layer.q, &layer.o});
-        if (layer.has_mlp) rest += bytes_of({&layer.gate, &layer.up, &layer.down});
+        if (layer.has_mlp && layer.router.defined()) {
+            int64_t experts = 0; // all of one size; a token reads some of them
+            for (const ExpertWeights& expert : layer.experts)
+                experts += bytes_of({&expert.gate, &expert.up, &expert.down});
+            rest += bytes_of({&layer.router}) + experts / config.experts.count * config.experts.used;
+        } else if (layer.has_mlp) {
+            rest += bytes_of({&layer.gate, &layer.up, &layer.down});
+        }
         bytes.weights += written + rest;
         bytes.refresh += written + (i + 1 < weights.layers.size() ? rest : 0);
     }

@@ -16,6 +16,15 @@ namespace refreshlab {
 
 namespace {
 
+/// What files call the parts of a routed MLP.
+struct ExpertNames {
+    std::string block, gate, up, down;
+};
+ExpertNames expert_names(const ModelConfig& config) {
+    if (config.experts.numbered) return {"block_sparse_moe", "w1", "w3", "w2"};
+    return {"mlp", "gate_proj", "up_proj", "down_proj"};
+}
+
 /// The one list of a model's tensors: calls see(place, tensor) for each, in the order of use. Makes the layers that are not
 /// there yet, and ties the head.
 template <class See>
@@ -32,7 +41,8 @@ void walk(const ModelConfig& config, LlamaWeights& weights, See&& see) {
     };
     const Width vocab_w{config.vocab_size, config.vocab_size}, hidden_w{hidden, held_hidden},
         inner_w{inner, held_inner}, q_w{q_width, q_width}, kv_w{kv_width, kv_width},
-        head_w{config.head_dim, config.head_dim};
+        head_w{config.head_dim, config.head_dim}, experts_w{config.experts.count, config.experts.count},
+        expert_w{config.experts.width, LlamaWeights::held_width(config.experts.width)};
     int64_t i = -1; // the layer
     const auto vector = [&](const std::string& name, Width n, at::Tensor& place) {
         see(WeightPlace{name, i, Part::other, {n.stored}, {n.held}}, place);
@@ -51,7 +61,7 @@ void walk(const ModelConfig& config, LlamaWeights& weights, See&& see) {
         const std::string attention = prefix + "self_attn.";
         const std::string mlp = prefix + "mlp.";
         LlamaLayer& layer = weights.layers[static_cast<size_t>(i)];
-        vector(prefix + "input_layernorm.weight", hidden_w, layer.input_norm);
+        if (config.pre_norms) vector(prefix + "input_layernorm.weight", hidden_w, layer.input_norm);
         matrix(attention + "q_proj", Part::attention, q_w, hidden_w, layer.q);
         bias(attention + "q_proj", q_w, config.qkv_bias, layer.q_bias);
         matrix(attention + "k_proj", Part::attention, kv_w, hidden_w, layer.k);
@@ -59,12 +69,31 @@ void walk(const ModelConfig& config, LlamaWeights& weights, See&& see) {
         matrix(attention + "v_proj", Part::attention, kv_w, hidden_w, layer.v);
         bias(attention + "v_proj", kv_w, config.qkv_bias, layer.v_bias);
         if (config.qk_norm) {
-            vector(attention + "q_norm.weight", head_w, layer.q_norm);
-            vector(attention + "k_norm.weight", head_w, layer.k_norm);
+            vector(attention + "q_norm.weight", config.qk_norm_whole ? q_w : head_w, layer.q_norm);
+            vector(attention + "k_norm.weight", config.qk_norm_whole ? kv_w : head_w, layer.k_norm);
         }
         matrix(attention + "o_proj", Part::attention, hidden_w, q_w, layer.o);
         bias(attention + "o_proj", hidden_w, config.output_bias, layer.o_bias);
-        vector(prefix + "post_attention_layernorm.weight", hidden_w, layer.post_norm);
+        // The name says where the norm stands in Llama's block: after attention, before the MLP.
+        const std::string after_attention = prefix + "post_attention_layernorm.weight";
+        if (config.branch_norms) vector(after_attention, hidden_w, layer.o_norm);
+        if (config.pre_norms)
+            vector(config.branch_norms ? prefix + "pre_feedforward_layernorm.weight" : after_attention,
+                   hidden_w, layer.post_norm);
+        if (config.branch_norms)
+            vector(prefix + "post_feedforward_layernorm.weight", hidden_w, layer.down_norm);
+        if (config.routed(i)) {
+            const ExpertNames names = expert_names(config);
+            matrix(prefix + names.block + ".gate", Part::other, experts_w, hidden_w, layer.router);
+            layer.experts.resize(static_cast<size_t>(config.experts.count));
+            for (size_t e = 0; e < layer.experts.size(); ++e) {
+                const std::string expert = prefix + names.block + ".experts." + std::to_string(e) + ".";
+                matrix(expert + names.gate, Part::mlp, expert_w, hidden_w, layer.experts[e].gate);
+                matrix(expert + names.up, Part::mlp, expert_w, hidden_w, layer.experts[e].up);
+                matrix(expert + names.down, Part::mlp, hidden_w, expert_w, layer.experts[e].down);
+            }
+            continue;
+        }
         matrix(mlp + "gate_proj", Part::mlp, inner_w, hidden_w, layer.gate);
         bias(mlp + "gate_proj", inner_w, config.mlp_bias, layer.gate_bias);
         matrix(mlp + "up_proj", Part::mlp, inner_w, hidden_w, layer.up);
@@ -153,7 +182,7 @@ LlamaWeights LlamaWeights::gather(const ModelConfig& config, const Source& sourc
     walk(config, weights, [&](const WeightPlace& place, at::Tensor& slot) {
         at::Tensor tensor = source(place.name, place.stored);
         if (kernels::is_blocks(tensor)) { // stay as they are, in the device's order
-            RL_ASSERT(!config.multipliers.any());
+            RL_ASSERT(multiplier(config, place.name) == 1);
             const kernels::BlockShape shape = kernels::block_shape(tensor);
             RL_ASSERT((place.held == std::vector<int64_t>{shape.out, shape.in}));
             tensor = kernels::blocks_on(tensor, device);

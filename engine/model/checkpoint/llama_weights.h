@@ -11,12 +11,20 @@
 
 namespace refreshlab {
 
+/// An expert of a layer whose MLP is routed. Matrices as an MLP has them, of ModelConfig::experts' width.
+struct ExpertWeights {
+    at::Tensor gate, up, down;
+};
+
 /// One decoder block. All matrices are [out, in], row-major. A tensor that the family does not have is undefined.
 /// Widths are those held (LlamaWeights, "Padding").
 struct LlamaLayer {
-    at::Tensor input_norm, q, k, v, o, post_norm, gate, up, down;
+    at::Tensor input_norm, q, k, v, o, post_norm, gate, up, down; ///< post_norm: of what the MLP reads
     at::Tensor q_bias, k_bias, v_bias, o_bias, gate_bias, up_bias, down_bias;
-    at::Tensor q_norm, k_norm; ///< [head_dim]
+    at::Tensor q_norm, k_norm;    ///< [head_dim], or of all heads (ModelConfig::qk_norm_whole)
+    at::Tensor o_norm, down_norm; ///< of what attention and the MLP add to the residual
+    at::Tensor router;            ///< [experts, hidden]; with it gate, up and down are the experts'
+    std::vector<ExpertWeights> experts;
     /// Off in a derived student (engine/model/derive): the sublayer adds nothing to the residual. K and V are made all the same.
     bool attends = true, has_mlp = true;
 };

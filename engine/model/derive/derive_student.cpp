@@ -166,12 +166,28 @@ private:
 
     /// A number for each matrix: by layer, and by the place that its name has among those of a layer.
     static uint32_t stream_of(const WeightPlace& place) {
-        constexpr std::string_view matrices[] = {".q_proj.",    ".k_proj.",  ".v_proj.",   ".o_proj.",
-                                                 ".gate_proj.", ".up_proj.", ".down_proj."};
+        constexpr std::string_view matrices[][2] = {{".q_proj."},
+                                                    {".k_proj."},
+                                                    {".v_proj."},
+                                                    {".o_proj."},
+                                                    {".gate_proj.", ".w1."},
+                                                    {".up_proj.", ".w3."},
+                                                    {".down_proj.", ".w2."}};
         uint32_t number = 0;
-        while (number < std::size(matrices) && place.name.find(matrices[number]) == std::string::npos)
+        const auto is = [&](std::string_view name) {
+            return !name.empty() && place.name.find(name) != std::string::npos;
+        };
+        while (number < std::size(matrices) && !is(matrices[number][0]) && !is(matrices[number][1]))
             ++number;
-        return static_cast<uint32_t>(place.layer) * 8 + number;
+        constexpr std::string_view experts = ".experts.";
+        const size_t at = place.name.find(experts);
+        // Of an expert: far from the numbers of layers.
+        const uint32_t expert =
+            at == std::string::npos
+                ? 0
+                : static_cast<uint32_t>(std::stoul(place.name.substr(at + experts.size()))) + 1;
+        return static_cast<uint32_t>(place.layer) * 8 + number +
+               expert * (uint32_t{8} * ModelConfig::max_layers);
     }
 
     [[nodiscard]] std::unique_ptr<LlamaModel> model(const Skips& skips) const {
@@ -205,6 +221,10 @@ ModelShape shape_of(const ModelConfig& config) {
 ModelConfig derived_config(const ModelConfig& teacher, const DeriveSpec& spec) {
     const ModelShape shape = shape_of(teacher);
     check_derive(spec, &shape);
+    if (spec.ffn < 1 && teacher.experts.count > 0)
+        throw Error("deriving a student", derivation_path(spec),
+                    "ffn: the teacher's MLPs are routed experts, whose channels are not chosen",
+                    "take bits, noise, or sublayers to leave out");
     ModelConfig config = teacher;
     config.intermediate_size = kept_channels(spec, teacher.intermediate_size);
     return config;

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/model/checkpoint/fused_weights.h"
 #include "engine/model/checkpoint/llama_weights.h"
 
 #include <ATen/ATen.h>
@@ -34,7 +35,8 @@ bool is_silent(const LlamaWeights& weights, const WeightPlace& place) {
     if (place.layer < 0) return false;
     const LlamaLayer& layer = weights.layers[static_cast<size_t>(place.layer)];
     return (!layer.attends && place.name.find(".o_proj.") != std::string::npos) ||
-           (!layer.has_mlp && place.name.find(".down_proj.") != std::string::npos);
+           (!layer.has_mlp && (place.name.find(".down_proj.") != std::string::npos ||
+                               place.name.find(".w2.") != std::string::npos)); // of an expert
 }
 
 /// The header of a safetensors file: its length, then JSON, filled with spaces to a multiple of 8.
@@ -44,11 +46,14 @@ std::string header_of(const LlamaModel& model) {
     nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
     int64_t begin = 0;
     model.weights().visit(model.config(), [&](const WeightPlace& place, const at::Tensor&) {
+        // What one tensor holds follows each other in the order of use, as in it.
+        const StoredRows stored = stored_rows(model.config(), place);
+        if (stored.first > 0) return;
         int64_t bytes = element;
-        for (const int64_t width : place.stored)
+        for (const int64_t width : stored.shape)
             bytes *= width;
-        header[place.name] = {
-            {"dtype", dtype.tensors}, {"shape", place.stored}, {"data_offsets", {begin, begin + bytes}}};
+        header[stored.tensor] = {
+            {"dtype", dtype.tensors}, {"shape", stored.shape}, {"data_offsets", {begin, begin + bytes}}};
         begin += bytes;
     });
     std::string text = header.dump();

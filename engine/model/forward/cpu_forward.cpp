@@ -5,6 +5,7 @@
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/forward/hook_calls.h"
 #include "engine/model/forward/mc_rows.h"
+#include "engine/model/forward/routed_rows.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/cpu/convert.h"
@@ -13,6 +14,7 @@
 #include "kernels/cpu/row_products.h"
 #include "kernels/execution/isa.h"
 #include "kernels/ops/attention.h"
+#include "kernels/ops/dense.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -22,6 +24,7 @@
 #include <array>
 #include <cmath>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,24 +35,39 @@ using cpu::RowMatrix;
 
 namespace {
 
-/// A norm's weight in fp32; empty where the family has none.
+/// What a norm multiplies by, in fp32; empty where the family has none.
 struct Norm {
     at::Tensor weight;
-    explicit Norm(const at::Tensor& stored)
-        : weight(stored.defined() ? stored.to(at::kFloat).contiguous() : at::Tensor()) {}
+    Norm(const at::Tensor& stored, double offset)
+        : weight(stored.defined() ? stored.to(at::kFloat).contiguous() : at::Tensor()) {
+        if (stored.defined() && offset != 0) weight = weight + offset;
+    }
+    [[nodiscard]] bool defined() const { return weight.defined(); }
+    [[nodiscard]] int64_t width() const { return weight.size(0); }
     [[nodiscard]] const float* data() const { return weight.const_data_ptr<float>(); }
 };
 
+struct ExpertPlan {
+    RowMatrix gate, up, down;
+    explicit ExpertPlan(const ExpertWeights& w)
+        : gate(w.gate, {})
+        , up(w.up, {})
+        , down(w.down, {}) {}
+};
+
 struct LayerPlan {
-    Norm input_norm, post_norm, q_norm, k_norm;
-    RowMatrix q, k, v, o, gate, up, down;
+    Norm input_norm, post_norm, q_norm, k_norm, o_norm, down_norm;
+    RowMatrix q, k, v, o, gate, up, down, router;
+    std::vector<ExpertPlan> experts;
     bool attends, has_mlp;
 
-    explicit LayerPlan(const LlamaLayer& w)
-        : input_norm(w.input_norm)
-        , post_norm(w.post_norm)
-        , q_norm(w.q_norm)
-        , k_norm(w.k_norm)
+    LayerPlan(const LlamaLayer& w, double offset)
+        : input_norm(w.input_norm, offset)
+        , post_norm(w.post_norm, offset)
+        , q_norm(w.q_norm, offset)
+        , k_norm(w.k_norm, offset)
+        , o_norm(w.o_norm, offset)
+        , down_norm(w.down_norm, offset)
         , k(w.k, w.k_bias)
         , v(w.v, w.v_bias)
         , attends(w.attends)
@@ -58,7 +76,11 @@ struct LayerPlan {
             q = RowMatrix(w.q, w.q_bias);
             o = RowMatrix(w.o, w.o_bias);
         }
-        if (has_mlp) {
+        if (has_mlp && w.router.defined()) {
+            router = RowMatrix(w.router, {});
+            for (const ExpertWeights& expert : w.experts)
+                experts.emplace_back(expert);
+        } else if (has_mlp) {
             gate = RowMatrix(w.gate, w.gate_bias);
             up = RowMatrix(w.up, w.up_bias);
             down = RowMatrix(w.down, w.down_bias);
@@ -80,7 +102,15 @@ struct CpuForward::Buffers {
     at::Tensor k, v;         ///< [rows, kv_heads, head_dim]
     at::Tensor own_k, own_v; ///< the same in the cache's dtype; with MC rows
     at::Tensor gate, up;     ///< [rows, held intermediate width]
+    at::Tensor unnormed;     ///< [rows, held hidden width]: a branch before its norm
     cpu::RowInput h, attended_row, inner; ///< what products read
+    /// Of a routed MLP, row by row.
+    struct Expert {
+        at::Tensor logits;         ///< [rows, experts]
+        cpu::RowInput h, inner;    ///< of one row
+        at::Tensor gate, up, down; ///< of one row
+    };
+    std::optional<Expert> expert;
     /// What hooks are shown: of the token's row alone.
     struct Shown {
         at::Tensor x, h, q, raw_q, k, v;
@@ -93,6 +123,17 @@ struct CpuForward::Buffers {
         : Buffers(model.config(), rows, LlamaWeights::held_width(model.config().hidden_size),
                   LlamaWeights::held_width(model.config().intermediate_size)) {
         const bool rounded = model.dtype() != at::kFloat;
+        const ModelConfig& c = model.config();
+        if (c.branch_norms) unnormed = at::empty_like(x);
+        if (c.experts.count > 0) {
+            const int64_t width = LlamaWeights::held_width(c.experts.width);
+            expert.emplace(Expert{floats({rows, c.experts.count}),
+                                  {1, x.size(1)},
+                                  {1, width},
+                                  floats({width}),
+                                  floats({width}),
+                                  floats({x.size(1)})});
+        }
         own_k = rounded ? at::empty_like(k, at::TensorOptions().dtype(model.dtype())) : k;
         own_v = rounded ? at::empty_like(v, at::TensorOptions().dtype(model.dtype())) : v;
     }
@@ -131,10 +172,10 @@ struct CpuForward::Plan {
 
     explicit Plan(const LlamaModel& of)
         : model(of)
-        , final_norm(of.weights().final_norm)
+        , final_norm(of.weights().final_norm, of.config().norm_offset)
         , head(of.weights().head, {}) {
         for (const LlamaLayer& layer : of.weights().layers)
-            layers.emplace_back(layer);
+            layers.emplace_back(layer, of.config().norm_offset);
     }
     [[nodiscard]] std::unique_ptr<Buffers> take(int64_t rows) {
         {
@@ -199,9 +240,11 @@ public:
             RL_ASSERT(m.places[r].rotated_as == m.places[0].rotated_as);
             m.num_visible[r] = m.places[r].num_visible;
         }
-        const auto [cos, sin] = m_model.rope_rows(m.places[0].rotated_as, 1);
-        m_cos = cos.const_data_ptr<float>();
-        m_sin = sin.const_data_ptr<float>();
+        for (const Rope rope : {Rope::global, Rope::local}) {
+            if (rope == Rope::local && m_config.local_rope_theta == 0) continue;
+            auto& rows = m_rotations[static_cast<size_t>(rope)];
+            rows = m_model.rope_rows(rope, m_cache.context(), m.places[0].rotated_as, 1);
+        }
         embed(m_in.tokens[0]);
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer)
             run_layer(layer);
@@ -228,38 +271,51 @@ private:
             c.width = m_hidden;
             cpu::convert_rows(c);
         }
+        if (m_config.embedding_scale != 1) {
+            for (int64_t i = 0; i < m_hidden; ++i)
+                m_x[i] *= static_cast<float>(m_config.embedding_scale);
+        }
         for (int64_t r = 1; r < m_rows; ++r)
             std::copy_n(m_x, m_hidden, m_x + r * m_hidden);
     }
 
-    /// h = norm of the residual; padded channels do not count in the mean.
-    void normalise(const Norm& norm) {
+    /// Norm of rows of the residual's width; padded channels do not count in the mean.
+    void normalise(const Norm& norm, const float* from, float* to) const {
         for (int64_t r = 0; r < m_rows; ++r) {
-            m_table.rms_norm(m_x + r * m_hidden, norm.data(), m_hidden,
+            m_table.rms_norm(from + r * m_hidden, norm.data(), m_hidden,
                              static_cast<double>(m_config.hidden_size), m_config.rms_norm_eps,
-                             m.h.data() + r * m_hidden);
+                             to + r * m_hidden);
         }
     }
+    /// h = norm of the residual, or the residual where the family has none.
+    void read_residual(const Norm& norm) {
+        if (norm.defined()) return normalise(norm, m_x, m.h.data());
+        std::copy_n(m_x, m_rows * m_hidden, m.h.data());
+    }
     void normalise_heads(const Norm& norm, const at::Tensor& heads) {
-        if (!norm.weight.defined()) return;
+        if (!norm.defined()) return;
         float* const data = heads.mutable_data_ptr<float>();
-        m_head.resize(static_cast<size_t>(m_config.head_dim));
-        for (int64_t i = 0; i < heads.numel(); i += m_config.head_dim) {
-            m_table.rms_norm(data + i, norm.data(), m_config.head_dim, static_cast<double>(m_config.head_dim),
-                             m_config.rms_norm_eps, m_head.data());
+        const int64_t width = norm.width(); // of a head, or of all of them
+        m_head.resize(static_cast<size_t>(width));
+        for (int64_t i = 0; i < heads.numel(); i += width) {
+            m_table.rms_norm(data + i, norm.data(), width, static_cast<double>(width), m_config.rms_norm_eps,
+                             m_head.data());
             std::ranges::copy(m_head, data + i);
         }
     }
-    void rotate(const at::Tensor& heads) const {
+    void rotate(const at::Tensor& heads, Rope rope) const {
+        if (rope == Rope::still) return;
+        const auto& [cos, sin] = m_rotations[static_cast<size_t>(rope)];
+        const auto *const c = cos.const_data_ptr<float>(), *const s = sin.const_data_ptr<float>();
         float* const data = heads.mutable_data_ptr<float>();
         for (int64_t i = 0, n = heads.numel(); i < n; i += m_config.head_dim)
-            m_table.rope(data + i, m_cos, m_sin, m_config.head_dim / 2);
+            m_table.rope(data + i, c, s, m_config.rotary() / 2);
     }
 
     void run_layer(int64_t layer) {
         const LayerPlan& w = m_plan.layers[static_cast<size_t>(layer)];
         const LayerTaps taps = m_hooks.taps(layer);
-        normalise(w.input_norm);
+        read_residual(w.input_norm);
         LayerView view;
         if (!m_hooks.empty()) {
             view.layer = layer;
@@ -276,29 +332,34 @@ private:
         m_hooks.observe(view);
         if (w.attends) {
             m.attended_row.prepare({&w.o});
-            add(layer, Branch::attention_output, m.attended_row, w.o);
+            add(layer, Branch::attention_output, m.attended_row, w.o, w.o_norm);
         }
         if (w.has_mlp) run_mlp(layer, w);
     }
 
     /// q, k and v of the layer's input, rotated.
     void project(int64_t layer, const LayerPlan& w, const LayerTaps& taps, LayerView& view) {
-        const bool turns = m_config.turns(layer);
+        const Rope rope = m_config.rope(layer);
         const std::array<cpu::RowProduct, 3> products{{{&w.k, m.k.mutable_data_ptr<float>()},
                                                        {&w.v, m.v.mutable_data_ptr<float>()},
                                                        {&w.q, m.q.mutable_data_ptr<float>()}}};
         m.h.prepare({&w.k, &w.v, &w.q});
         cpu::multiply(m.h, std::span(products).first(w.attends ? 3 : 2));
         normalise_heads(w.k_norm, m.k);
-        if (turns) rotate(m.k);
+        rotate(m.k, rope);
         if (!m_hooks.empty()) {
             view.k = m.shown.k;
             view.v = m.shown.v;
         }
         if (!w.attends) return;
         normalise_heads(w.q_norm, m.q);
+        if (m_config.query_scale != 1) {
+            float* const q = m.q.mutable_data_ptr<float>();
+            for (int64_t i = 0; i < m.q.numel(); ++i)
+                q[i] *= static_cast<float>(m_config.query_scale);
+        }
         if (taps.raw_queries) view.raw_q = m.shown.raw_q.copy_(m.shown.q);
-        if (turns) rotate(m.q);
+        rotate(m.q, rope);
         if (!m_hooks.empty()) view.q = m.shown.q;
     }
 
@@ -326,6 +387,7 @@ private:
             in.first_visible = m.first_visible;
         }
         in.scale = 1.0 / std::sqrt(static_cast<double>(m_config.head_dim));
+        in.soft_cap = m_config.attention_cap;
         if (with_mc()) {
             in.own_k = m.own_k;
             in.own_v = m.own_v;
@@ -351,21 +413,64 @@ private:
     }
 
     void run_mlp(int64_t layer, const LayerPlan& w) {
-        normalise(w.post_norm);
+        read_residual(w.post_norm);
+        if (!w.experts.empty()) return run_experts(layer, w);
         m.h.prepare({&w.gate, &w.up});
-        cpu::multiply_gated(m.h, w.gate, w.up, m.gate.mutable_data_ptr<float>(),
+        cpu::multiply_gated(m_config.activation, m.h, w.gate, w.up, m.gate.mutable_data_ptr<float>(),
                             m.up.mutable_data_ptr<float>(), m.inner.data());
         m_hooks.inner(layer, m.inner.tensor());
         m.inner.prepare({&w.down});
-        add(layer, Branch::mlp_output, m.inner, w.down);
+        add(layer, Branch::mlp_output, m.inner, w.down, w.down_norm);
     }
 
-    /// A branch onto the residual.
-    void add(int64_t layer, Branch place, const cpu::RowInput& row, const RowMatrix& matrix) {
-        float* const branch = m.branch.mutable_data_ptr<float>();
-        if (m_hooks.empty()) return cpu::multiply_onto(row, matrix, branch, m_x);
-        const std::array<cpu::RowProduct, 1> product{{{&matrix, branch}}};
+    /// Each row by the experts that it is sent to, in the order of plain_forward.cpp; MC rows may go to others.
+    void run_experts(int64_t layer, const LayerPlan& w) {
+        Buffers::Expert& e = *m.expert;
+        float* const sums = before_norm(w.down_norm);
+        float* const logits = e.logits.mutable_data_ptr<float>();
+        m.h.prepare({&w.router});
+        const std::array<cpu::RowProduct, 1> routing{{{&w.router, logits}}};
+        cpu::multiply(m.h, routing);
+        const int64_t count = m_config.experts.count;
+        const float* const down = e.down.const_data_ptr<float>();
+        for (int64_t r = 0; r < m_rows; ++r) {
+            float* const sum = sums + r * m_hidden;
+            std::fill_n(sum, m_hidden, 0.0F);
+            std::copy_n(m.h.data() + r * m_hidden, m_hidden, e.h.data());
+            for (const RoutedExpert& chosen :
+                 experts_of_row(m_config.experts, {logits + r * count, static_cast<size_t>(count)})) {
+                const ExpertPlan& expert = w.experts[static_cast<size_t>(chosen.expert)];
+                e.h.prepare({&expert.gate, &expert.up});
+                cpu::multiply_gated(m_config.activation, e.h, expert.gate, expert.up,
+                                    e.gate.mutable_data_ptr<float>(), e.up.mutable_data_ptr<float>(),
+                                    e.inner.data());
+                e.inner.prepare({&expert.down});
+                const std::array<cpu::RowProduct, 1> product{
+                    {{&expert.down, e.down.mutable_data_ptr<float>()}}};
+                cpu::multiply(e.inner, product);
+                for (int64_t i = 0; i < m_hidden; ++i)
+                    sum[i] += down[i] * chosen.share;
+            }
+        }
+        add_branch(layer, Branch::mlp_output, w.down_norm);
+    }
+
+    /// Where a branch is made: its place in m.branch, or before its norm.
+    [[nodiscard]] float* before_norm(const Norm& norm) const {
+        return (norm.defined() ? m.unnormed : m.branch).mutable_data_ptr<float>();
+    }
+    /// A product as a branch onto the residual.
+    void add(int64_t layer, Branch place, const cpu::RowInput& row, const RowMatrix& matrix,
+             const Norm& norm) {
+        float* const made = before_norm(norm);
+        if (m_hooks.empty() && !norm.defined()) return cpu::multiply_onto(row, matrix, made, m_x);
+        const std::array<cpu::RowProduct, 1> product{{{&matrix, made}}};
         cpu::multiply(row, product);
+        add_branch(layer, place, norm);
+    }
+    void add_branch(int64_t layer, Branch place, const Norm& norm) {
+        if (norm.defined())
+            normalise(norm, m.unnormed.const_data_ptr<float>(), m.branch.mutable_data_ptr<float>());
         at::Tensor rows = m.branch;
         m_hooks.branch(layer, place, rows);
         RL_ASSERT(rows.numel() == m_rows * m_hidden && rows.is_contiguous());
@@ -375,7 +480,7 @@ private:
     }
 
     StepOutputs read_head() {
-        normalise(m_plan.final_norm);
+        read_residual(m_plan.final_norm);
         m.h.prepare({&m_plan.head});
         StepOutputs out;
         const at::Tensor rows = floats({m_rows, m_config.vocab_size});
@@ -383,14 +488,16 @@ private:
         float* const logits = rows.mutable_data_ptr<float>();
         const auto& ask = m_in.ask;
         const bool with_kl = ask && !ask->kl_rows.empty();
-        if (ask && !with_kl) {
+        if (ask && !with_kl && m_config.logit_cap == 0) {
             const int32_t token = ask->tokens.empty() ? -1 : ask->tokens[0];
             out.summary.push_back(cpu::multiply_summarized(m.h, m_plan.head, logits,
                                                            std::min(ask->top_k, m_config.vocab_size), token));
         } else {
             const std::array<cpu::RowProduct, 1> product{{{&m_plan.head, logits}}};
             cpu::multiply(m.h, product);
-            if (with_kl) out.summary = kernels::summarize_rows(row, *ask);
+            at::Tensor capped = rows;
+            if (m_config.logit_cap > 0) kernels::soft_cap_(capped, m_config.logit_cap);
+            if (ask) out.summary = kernels::summarize_rows(row, *ask);
         }
         if (with_mc()) out.mc_logits = rows.narrow(0, 1, m_rows - 1);
         if (gives_row(m_in, out)) out.logits = row;
@@ -407,10 +514,9 @@ private:
     const StepInputs& m_in;
     HookCalls m_hooks;
     int64_t m_position, m_hidden;
-    float* m_x; ///< the residual
-    const float* m_cos = nullptr;
-    const float* m_sin = nullptr;
-    std::vector<float> m_head; ///< of normalise_heads()
+    float* m_x;                                                   ///< the residual
+    std::array<std::pair<at::Tensor, at::Tensor>, 3> m_rotations; ///< cos and sin of the token, by Rope
+    std::vector<float> m_head;                                    ///< of normalise_heads()
 };
 
 CpuForward::CpuForward(const LlamaModel& model)

@@ -90,6 +90,7 @@ bool in_one_form(const DeviceModel::Layer& layer) {
 }
 
 bool covered(const LlamaModel& model) {
+    if (missing_in(Kernels::gpu, model.config())) return false;
     const DeviceModel device = device_model(model);
     const auto numbers = [](const DeviceMatrix& m) { return m.form == kernels::MatrixForm::numbers; };
     const bool blocks_fit = device.type == kernels::WeightType::bf16 ||
@@ -210,7 +211,7 @@ void CudaForward::show(const kernels::DeviceDecoder& decoder, const kernels::Dev
 
 /// A dense cache as the kernels see it; of any other the positions alone.
 kernels::DeviceCache CudaForward::device_cache(const KvCache& cache) const {
-    const auto [cos, sin] = model().rope_rows(0, cache.capacity());
+    const auto [cos, sin] = model().rope_rows(Rope::global, cache.context(), 0, cache.capacity());
     kernels::DeviceCache device;
     if (cache.layout() == CacheLayout::dense) {
         device.k = cache.keys(0).mutable_data_ptr();
@@ -220,7 +221,7 @@ kernels::DeviceCache CudaForward::device_cache(const KvCache& cache) const {
     device.cos = cos.const_data_ptr<float>();
     device.sin = sin.const_data_ptr<float>();
     if (!model().config().layer_turns.empty()) {
-        const auto [ones, zeros] = model().still_rows(cache.capacity());
+        const auto [ones, zeros] = model().rope_rows(Rope::still, cache.context(), 0, cache.capacity());
         device.still_cos = ones.const_data_ptr<float>();
         device.still_sin = zeros.const_data_ptr<float>();
     }

@@ -5,6 +5,7 @@
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/forward/hook_calls.h"
 #include "engine/model/forward/mc_rows.h"
+#include "engine/model/forward/routed_rows.h"
 #include "engine/model/forward/soft_rows.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
@@ -12,9 +13,11 @@
 #include "kernels/ops/dense.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <tuple>
@@ -95,7 +98,6 @@ public:
     at::Tensor run() {
         m_hooks.place(m_batch.places);
         m_sight = Sight(m_batch);
-        std::tie(m_cos, m_sin) = rotations();
         m_x = embed();
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer) {
             if (!run_layer(layer)) return {};
@@ -103,7 +105,9 @@ public:
         if (!m_hooks.empty()) m_hooks.finish(m_x.narrow(0, 0, std::min(m_x.size(0), m_batch.shown)));
         if (m_batch.outputs == Rows::none) return {};
         if (m_batch.outputs == Rows::last) m_x = m_x.narrow(0, m_x.size(0) - 1, 1);
-        return kernels::linear(normed(m_weights.final_norm), m_weights.head).to(at::kFloat);
+        at::Tensor logits = kernels::linear(normed(m_x, m_weights.final_norm), m_weights.head).to(at::kFloat);
+        if (m_config.logit_cap > 0) kernels::soft_cap_(logits, m_config.logit_cap);
+        return logits;
     }
 
 private:
@@ -111,6 +115,10 @@ private:
         const at::Device device = m_model.device();
         const at::ScalarType activations = device.is_cpu() ? at::kFloat : m_model.dtype();
         if (m_batch.soft != nullptr) return m_batch.soft->embedded().to(activations, false, true);
+        at::Tensor rows = embedded_rows(device, activations);
+        return m_config.embedding_scale == 1 ? rows : rows.mul_(m_config.embedding_scale);
+    }
+    [[nodiscard]] at::Tensor embedded_rows(at::Device device, at::ScalarType activations) const {
         if (kernels::is_blocks(m_weights.embedding))
             return kernels::embedded(m_weights.embedding, m_batch.tokens);
         at::Tensor ids = at::empty({m_batch.rows()}, at::TensorOptions().dtype(at::kLong));
@@ -122,24 +130,32 @@ private:
         return m_weights.embedding.index_select(0, ids.to(device)).to(activations);
     }
 
-    /// cos and sin of every row, [rows, head_dim / 2].
-    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rotations() const {
+    /// cos and sin of the rows that run in a layer, [rows, rotary / 2].
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rotations(Rope rope, int64_t rows) {
+        auto& [cos, sin] = m_rotations[static_cast<size_t>(rope)];
+        if (!cos.defined()) std::tie(cos, sin) = all_rotations(rope);
+        const int64_t first = cos.size(0) - rows;
+        return {cos.narrow(0, first, rows), sin.narrow(0, first, rows)};
+    }
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> all_rotations(Rope rope) const {
         const auto& places = m_batch.places;
+        const auto table = [&](int64_t from, int64_t count) {
+            return m_model.rope_rows(rope, m_cache.context(), from, count);
+        };
         const int64_t first = places.front().rotated_as, n = m_batch.rows();
         const auto is_at = [&](int64_t stride) {
             for (int64_t r = 0; r < n; ++r)
                 if (places[static_cast<size_t>(r)].rotated_as != first + r * stride) return false;
             return true;
         };
-        if (is_at(1)) return m_model.rope_rows(first, n);
+        if (is_at(1)) return table(first, n);
         if (is_at(0)) { // rows that ride along stand where row 0 stands
-            const auto [cos, sin] = m_model.rope_rows(first, 1);
+            const auto [cos, sin] = table(first, 1);
             return {cos.expand({n, -1}).contiguous(), sin.expand({n, -1}).contiguous()};
         }
         // Rows that a hook has put anywhere (readings of several continuations of a text).
         const auto [least, most] = std::ranges::minmax_element(places, {}, &RowPlace::rotated_as);
-        const auto [cos, sin] =
-            m_model.rope_rows(least->rotated_as, most->rotated_as - least->rotated_as + 1);
+        const auto [cos, sin] = table(least->rotated_as, most->rotated_as - least->rotated_as + 1);
         at::Tensor index = at::empty({n}, at::TensorOptions().dtype(at::kLong));
         for (int64_t r = 0; r < n; ++r)
             index.mutable_data_ptr<int64_t>()[r] =
@@ -148,9 +164,14 @@ private:
         return {cos.index_select(0, index), sin.index_select(0, index)};
     }
 
-    /// RMSNorm over the residual; padded channels do not count in the mean.
-    [[nodiscard]] at::Tensor normed(const at::Tensor& weight) const {
-        return kernels::rms_norm(m_x, weight, m_config.rms_norm_eps, m_config.hidden_size);
+    /// What a norm multiplies by.
+    [[nodiscard]] at::Tensor norm_weight(const at::Tensor& stored) const {
+        return m_config.norm_offset == 0 ? stored : stored.to(at::kFloat) + m_config.norm_offset;
+    }
+    /// RMSNorm over rows of the residual's width, where the family has it; padded channels do not count in the mean.
+    [[nodiscard]] at::Tensor normed(const at::Tensor& rows, const at::Tensor& weight) const {
+        if (!weight.defined()) return rows;
+        return kernels::rms_norm(rows, norm_weight(weight), m_config.rms_norm_eps, m_config.hidden_size);
     }
     [[nodiscard]] at::Tensor projected(int64_t layer, Projection place, const at::Tensor& x,
                                        const at::Tensor& weight, const at::Tensor& bias) const {
@@ -162,18 +183,24 @@ private:
                                       const at::Tensor& weight, const at::Tensor& bias) const {
         return projected(layer, place, x, weight, bias).view({x.size(0), -1, m_config.head_dim});
     }
-    /// RMSNorm over every head of q or k, where the family has it.
+    /// RMSNorm of q or k, over every head or over all of them, where the family has it.
     [[nodiscard]] at::Tensor normed_heads(at::Tensor heads, const at::Tensor& weight) const {
         if (!weight.defined()) return heads;
-        return kernels::rms_norm(heads.view({-1, m_config.head_dim}), weight, m_config.rms_norm_eps)
+        return kernels::rms_norm(heads.view({-1, weight.size(0)}), norm_weight(weight), m_config.rms_norm_eps)
             .view(heads.sizes());
+    }
+    void rotate(at::Tensor& heads, int64_t layer) {
+        const Rope rope = m_config.rope(layer);
+        if (rope == Rope::still) return;
+        const auto [cos, sin] = rotations(rope, heads.size(0));
+        kernels::rope_(heads, cos, sin);
     }
 
     /// \return false when nobody needs what comes after this layer's columns
     bool run_layer(int64_t layer) {
         const LlamaLayer& w = m_weights.layers[static_cast<size_t>(layer)];
         const LayerTaps taps = m_hooks.taps(layer);
-        at::Tensor h = normed(w.input_norm);
+        at::Tensor h = normed(m_x, w.input_norm);
         LayerView view = view_of(layer, h);
         project_columns(layer, h, view);
 
@@ -197,8 +224,9 @@ private:
     [[nodiscard]] at::Tensor read_cache(int64_t layer, const LlamaLayer& w, const at::Tensor& h,
                                         const LayerTaps& taps, LayerView& view) {
         at::Tensor q = normed_heads(heads_of(layer, Projection::q, h, w.q, w.q_bias), w.q_norm);
+        if (m_config.query_scale != 1) q.mul_(m_config.query_scale);
         if (taps.raw_queries) view.raw_q = shown_queries(q.clone());
-        if (m_config.turns(layer)) kernels::rope_(q, m_cos, m_sin);
+        rotate(q, layer);
         if (!m_hooks.empty()) view.q = shown_queries(q);
         const HeadPositions* chosen = m_hooks.select(view); // may change what is held
         kernels::AttentionInputs in = attention_inputs(layer, q);
@@ -226,7 +254,7 @@ private:
         const LlamaLayer& w = m_weights.layers[static_cast<size_t>(layer)];
         at::Tensor k = normed_heads(heads_of(layer, Projection::k, h, w.k, w.k_bias), w.k_norm);
         const at::Tensor v = heads_of(layer, Projection::v, h, w.v, w.v_bias);
-        if (m_config.turns(layer)) kernels::rope_(k, m_cos, m_sin);
+        rotate(k, layer);
         if (m_batch.num_written > 0) {
             m_batch.written->write(layer, k.narrow(0, 0, m_batch.num_written),
                                    v.narrow(0, 0, m_batch.num_written));
@@ -252,8 +280,6 @@ private:
         const auto tail = [first](const at::Tensor& t) { return t.narrow(0, first, t.size(0) - first); };
         h = tail(h);
         m_x = tail(m_x);
-        m_cos = tail(m_cos);
-        m_sin = tail(m_sin);
     }
     /// Queries of the shown rows among those that run in this layer.
     [[nodiscard]] at::Tensor shown_queries(const at::Tensor& q) const {
@@ -273,6 +299,7 @@ private:
         in.num_visible = m_sight.num_visible(first, n);
         in.first_visible = m_sight.first_visible(m_config.window(layer), first, n);
         in.scale = 1.0 / std::sqrt(static_cast<double>(m_config.head_dim));
+        in.soft_cap = m_config.attention_cap;
         if (m_batch.own_columns) {
             in.own_k = m_own_k.narrow(0, first, n);
             in.own_v = m_own_v.narrow(0, first, n);
@@ -335,20 +362,37 @@ private:
     /// What follows a layer's attention: output projection and MLP, each added to the residual where the layer has it.
     void finish_layer(const LlamaLayer& w, int64_t layer, const at::Tensor& attended) {
         if (w.attends) {
-            at::Tensor branch =
+            const at::Tensor out =
                 projected(layer, Projection::o, attended.reshape({m_x.size(0), -1}), w.o, w.o_bias);
-            add_branch(layer, Branch::attention_output, branch);
+            add_branch(layer, Branch::attention_output, normed(out, w.o_norm));
         }
         if (!w.has_mlp) return;
-        const at::Tensor h = normed(w.post_norm);
+        const at::Tensor h = normed(m_x, w.post_norm);
+        const at::Tensor out = w.router.defined() ? routed_mlp(w, h) : mlp(w, layer, h);
+        add_branch(layer, Branch::mlp_output, normed(out, w.down_norm));
+    }
+    [[nodiscard]] at::Tensor mlp(const LlamaLayer& w, int64_t layer, const at::Tensor& h) const {
         const at::Tensor gate = projected(layer, Projection::gate, h, w.gate, w.gate_bias);
         const at::Tensor up = projected(layer, Projection::up, h, w.up, w.up_bias);
-        const at::Tensor inner = kernels::silu_mul(gate, up);
+        const at::Tensor inner = kernels::gated(m_config.activation, gate, up);
         m_hooks.inner(layer, inner);
-        at::Tensor branch = projected(layer, Projection::down, inner, w.down, w.down_bias);
-        add_branch(layer, Branch::mlp_output, branch);
+        return projected(layer, Projection::down, inner, w.down, w.down_bias);
     }
-    void add_branch(int64_t layer, Branch place, at::Tensor& branch) {
+    /// Each expert once, for the rows that are sent to it; no other expert is read, and hooks are shown no inner rows. A row's sum runs over its experts ascending.
+    [[nodiscard]] at::Tensor routed_mlp(const LlamaLayer& w, const at::Tensor& h) const {
+        const RoutedRows routed(m_config.experts, kernels::linear(h, w.router));
+        at::Tensor sum = at::zeros_like(h);
+        for (const RoutedRows::Group& group : routed.groups()) {
+            const ExpertWeights& expert = w.experts[static_cast<size_t>(group.expert)];
+            const at::Tensor rows = group.rows.to(h.device()), x = h.index_select(0, rows);
+            const at::Tensor inner = kernels::gated(m_config.activation, kernels::linear(x, expert.gate),
+                                                    kernels::linear(x, expert.up));
+            const at::Tensor share = group.shares.to(h.device(), h.scalar_type()).unsqueeze(1);
+            sum.index_add_(0, rows, kernels::linear(inner, expert.down).mul_(share));
+        }
+        return sum;
+    }
+    void add_branch(int64_t layer, Branch place, at::Tensor branch) {
         m_hooks.branch(layer, place, branch);
         m_x.add_(branch);
     }
@@ -360,7 +404,8 @@ private:
     Batch& m_batch;
     HookCalls m_hooks;
     Sight m_sight;
-    at::Tensor m_cos, m_sin, m_x;
+    std::array<std::pair<at::Tensor, at::Tensor>, 3> m_rotations; ///< of all rows, by Rope
+    at::Tensor m_x;
     at::Tensor m_own_k, m_own_v; ///< of this layer
     ChosenEntries m_chosen;
 };

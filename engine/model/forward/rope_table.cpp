@@ -3,8 +3,6 @@
 #include "engine/base/check.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +16,7 @@ namespace {
 /// within the original context keep theirs, those below beta_slow turns are stretched, between the two a ramp.
 double own_share(const ModelConfig& config, int64_t i) {
     const RopeScaling& scaling = config.rope_scaling;
-    const auto dim = static_cast<double>(config.head_dim);
+    const auto dim = static_cast<double>(config.rotary());
     const auto pair_of = [&](double turns) {
         const double context = static_cast<double>(scaling.original_max_position);
         return dim * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(config.rope_theta));
@@ -34,34 +32,59 @@ double own_share(const ModelConfig& config, int64_t i) {
     return 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
 }
 
+/// The theta of a context beyond the original one under dynamic (NTK) scaling.
+double stretched_theta(const ModelConfig& config, int64_t context) {
+    const RopeScaling& scaling = config.rope_scaling;
+    const auto dim = static_cast<double>(config.rotary()),
+               original = static_cast<double>(scaling.original_max_position);
+    if (static_cast<double>(context) <= original || dim <= 2) return config.rope_theta;
+    const double stretch = scaling.factor * static_cast<double>(context) / original - (scaling.factor - 1);
+    return config.rope_theta * std::pow(stretch, dim / (dim - 2));
+}
+
+/// What the frequencies depend on, of a context.
+int64_t class_of(const ModelConfig& config, Rope rope, int64_t context) {
+    const RopeScaling& scaling = config.rope_scaling;
+    if (rope != Rope::global || !scaling.by_context() || context <= scaling.original_max_position) return 0;
+    return scaling.kind == RopeScaling::Kind::longrope ? scaling.original_max_position + 1 : context;
+}
+
 } // namespace
 
-std::vector<float> rope_frequencies(const ModelConfig& config) {
-    const RopeScaling& scaling = config.rope_scaling;
-    const int64_t pairs = config.head_dim / 2;
+std::vector<float> rope_frequencies(const ModelConfig& config, int64_t context, bool local) {
+    const RopeScaling unscaled;
+    const RopeScaling& scaling = local ? unscaled : config.rope_scaling;
+    using Kind = RopeScaling::Kind;
+    const bool beyond = context > scaling.original_max_position;
+    const double theta = local                           ? config.local_rope_theta
+                         : scaling.kind == Kind::dynamic ? stretched_theta(config, context)
+                                                         : config.rope_theta;
+    const std::vector<float>& factors =
+        scaling.kind == Kind::longrope && beyond ? scaling.long_factors : scaling.factors;
+    const int64_t pairs = config.rotary() / 2;
     std::vector<float> result(static_cast<size_t>(pairs));
     for (int64_t i = 0; i < pairs; ++i) {
-        const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.head_dim);
-        double frequency = 1.0 / std::pow(config.rope_theta, exponent);
-        if (scaling.kind == RopeScaling::Kind::linear) {
+        const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.rotary());
+        double frequency = 1.0 / std::pow(theta, exponent);
+        if (scaling.kind == Kind::linear) {
             frequency /= scaling.factor;
-        } else if (scaling.kind == RopeScaling::Kind::llama3) {
+        } else if (scaling.kind == Kind::llama3) {
             // Long waves (seen less than low_freq_factor times in the original context) are stretched by the factor,
             // short ones are left alone, those between are blended.
-            const auto context = static_cast<double>(scaling.original_max_position);
+            const auto original = static_cast<double>(scaling.original_max_position);
             const double wave = 2.0 * std::numbers::pi / frequency;
-            if (wave > context / scaling.low_freq_factor) {
+            if (wave > original / scaling.low_freq_factor) {
                 frequency /= scaling.factor;
-            } else if (wave >= context / scaling.high_freq_factor) {
-                const double smooth = (context / wave - scaling.low_freq_factor) /
+            } else if (wave >= original / scaling.high_freq_factor) {
+                const double smooth = (original / wave - scaling.low_freq_factor) /
                                       (scaling.high_freq_factor - scaling.low_freq_factor);
                 frequency = (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
             }
-        } else if (scaling.kind == RopeScaling::Kind::yarn) {
+        } else if (scaling.kind == Kind::yarn) {
             const double own = own_share(config, i);
             frequency = own * frequency + (1 - own) * frequency / scaling.factor;
-        } else if (scaling.kind == RopeScaling::Kind::factors) {
-            frequency /= static_cast<double>(scaling.factors.at(static_cast<size_t>(i)));
+        } else if (scaling.kind == Kind::factors || scaling.kind == Kind::longrope) {
+            frequency /= static_cast<double>(factors.at(static_cast<size_t>(i)));
         }
         result[static_cast<size_t>(i)] = static_cast<float>(frequency);
     }
@@ -69,36 +92,26 @@ std::vector<float> rope_frequencies(const ModelConfig& config) {
 }
 
 RopeTable::RopeTable(const ModelConfig& config, at::Device device)
-    : m_frequencies(rope_frequencies(config))
-    , m_layer_turns(config.layer_turns)
-    , m_size(static_cast<float>(config.rope_scaling.attention_factor))
+    : m_config(config)
     , m_device(device) {}
 
-RopeTable RopeTable::still(const ModelConfig& config, at::Device device) {
-    RopeTable table(config, device);
-    std::ranges::fill(table.m_frequencies, 0.0F);
-    table.m_size = 1;
-    return table;
+std::pair<at::Tensor, at::Tensor> RopeTable::rows(Rope rope, int64_t context, int64_t first_pos, int64_t n) {
+    RL_ASSERT(first_pos >= 0 && n > 0 && m_config.head_dim > 0);
+    Table& table = m_tables[{rope, class_of(m_config, rope, context)}];
+    if (table.frequencies.empty()) {
+        table.frequencies = rope_frequencies(m_config, context, rope == Rope::local);
+        if (rope == Rope::still) std::ranges::fill(table.frequencies, 0.0F);
+        if (rope == Rope::global) table.size = static_cast<float>(m_config.rope_scaling.attention_factor);
+    }
+    if (!table.cos.defined() || first_pos + n > table.cos.size(0)) grow(table, first_pos + n);
+    return {table.cos.narrow(0, first_pos, n), table.sin.narrow(0, first_pos, n)};
 }
 
-std::pair<at::Tensor, at::Tensor> RopeTable::rows(int64_t first_pos, int64_t n) {
-    RL_ASSERT(first_pos >= 0 && n > 0 && !m_frequencies.empty());
-    if (!m_cos.defined() || first_pos + n > m_cos.size(0)) grow(first_pos + n);
-    return {m_cos.narrow(0, first_pos, n), m_sin.narrow(0, first_pos, n)};
-}
-
-std::pair<at::Tensor, at::Tensor> RopeTable::rows_of(int64_t layer, int64_t first_pos, int64_t n) {
-    if (turns(layer)) return rows(first_pos, n);
-    const auto options = at::TensorOptions().dtype(at::kFloat).device(m_device);
-    const auto pairs = static_cast<int64_t>(m_frequencies.size());
-    return {at::ones({n, pairs}, options), at::zeros({n, pairs}, options)};
-}
-
-void RopeTable::grow(int64_t positions) {
+void RopeTable::grow(Table& table, int64_t positions) const {
     constexpr int64_t first_size = 1024;
-    const int64_t old_size = m_cos.defined() ? m_cos.size(0) : 0;
+    const int64_t old_size = table.cos.defined() ? table.cos.size(0) : 0;
     const int64_t new_size = std::max({first_size, positions, 2 * old_size});
-    const auto pairs = static_cast<int64_t>(m_frequencies.size());
+    const auto pairs = static_cast<int64_t>(table.frequencies.size());
     const auto options = at::TensorOptions().dtype(at::kFloat);
     const at::Tensor cos = at::empty({new_size, pairs}, options);
     const at::Tensor sin = at::empty({new_size, pairs}, options);
@@ -106,13 +119,13 @@ void RopeTable::grow(int64_t positions) {
     auto* sin_out = sin.mutable_data_ptr<float>();
     for (int64_t p = 0; p < new_size; ++p) {
         for (int64_t i = 0; i < pairs; ++i) {
-            const float angle = static_cast<float>(p) * m_frequencies[static_cast<size_t>(i)];
-            cos_out[p * pairs + i] = m_size * static_cast<float>(std::cos(static_cast<double>(angle)));
-            sin_out[p * pairs + i] = m_size * static_cast<float>(std::sin(static_cast<double>(angle)));
+            const float angle = static_cast<float>(p) * table.frequencies[static_cast<size_t>(i)];
+            cos_out[p * pairs + i] = table.size * static_cast<float>(std::cos(static_cast<double>(angle)));
+            sin_out[p * pairs + i] = table.size * static_cast<float>(std::sin(static_cast<double>(angle)));
         }
     }
-    m_cos = cos.to(m_device);
-    m_sin = sin.to(m_device);
+    table.cos = cos.to(m_device);
+    table.sin = sin.to(m_device);
 }
 
 } // namespace refreshlab

@@ -5,51 +5,60 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
 namespace refreshlab {
 
-/// Inverse frequencies of the head's channel pairs, [head_dim / 2], scaling applied. Computed in double and rounded to
+/// Inverse frequencies of the channel pairs that turn, [rotary dimension / 2], scaling applied. Computed in double and rounded to
 /// fp32 once, because the checkpoints were trained with fp32 frequencies.
-/// Source: Su et al. 2021 (RoFormer); "linear" Chen et al. 2023; "llama3" the Llama 3.1 release; "yarn" Peng et al. 2023.
-[[nodiscard]] std::vector<float> rope_frequencies(const ModelConfig& config);
+/// \param context  positions that the whole context may have (KvCache::context()). longrope and dynamic look at it: longrope takes its long factors
+///                 for a context beyond the original one, dynamic a larger theta. 0: within the original context
+/// \param local    of the layers that turn by local_rope_theta
+/// Source: Su et al. 2021 (RoFormer); the scalings as RopeScaling says.
+[[nodiscard]] std::vector<float> rope_frequencies(const ModelConfig& config, int64_t context = 0,
+                                                  bool local = false);
 
 /// Cosines and sines of the rotation angle of every position, grown on demand: a config.json that claims a context of
-/// 16M positions takes no memory by that.
+/// 16M positions takes no memory by that. One table for each set of frequencies that somebody asks for.
 ///
 /// The angle is the fp32 product position * frequency, as in `transformers`: at position 10^4 the rounding of that
-/// product moves an angle by 10^-3, and the model was trained with that. Its cosine and sine are taken in double. Those of a yarn model
-/// are attention_factor times as large.
-/// Threads  one owner; rows() may grow the table.
+/// product moves an angle by 10^-3, and the model was trained with that. Its cosine and sine are taken in double. Those of a yarn or longrope
+/// model are attention_factor times as large.
+/// Threads  one owner; rows() may grow a table.
 class RopeTable {
 public:
     RopeTable() = default;
     RopeTable(const ModelConfig& config, at::Device device);
-    /// Of layers that turn nothing: ones and zeros.
-    [[nodiscard]] static RopeTable still(const ModelConfig& config, at::Device device);
 
-    /// cos and sin of positions [first_pos, first_pos + n), [n, head_dim/2] fp32 on the device, contiguous views.
-    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rows(int64_t first_pos, int64_t n);
-
-    /// The same as a layer turns its rows: ones and zeros where it turns none (ModelConfig::turns).
-    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rows_of(int64_t layer, int64_t first_pos, int64_t n);
-    /// How much longer a layer's rotation makes a row: attention_factor of a yarn model, else 1.
+    /// cos and sin of positions [first_pos, first_pos + n), [n, rotary/2] fp32 on the device, contiguous views. Of layers that turn
+    /// nothing: ones and zeros.
+    /// \param context  as rope_frequencies()
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rows(Rope rope, int64_t context, int64_t first_pos,
+                                                         int64_t n);
+    /// The same as a layer turns its rows.
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rows_of(int64_t layer, int64_t context, int64_t first_pos,
+                                                            int64_t n) {
+        return rows(m_config.rope(layer), context, first_pos, n);
+    }
+    /// How much longer a layer's rotation makes what it turns: attention_factor of a yarn or longrope model, else 1.
     [[nodiscard]] double size_of(int64_t layer) const {
-        return turns(layer) ? static_cast<double>(m_size) : 1;
+        return m_config.rope(layer) == Rope::global ? m_config.rope_scaling.attention_factor : 1;
     }
 
 private:
-    [[nodiscard]] bool turns(int64_t layer) const {
-        return m_layer_turns.empty() || m_layer_turns[static_cast<size_t>(layer)];
-    }
-    void grow(int64_t positions);
+    struct Table {
+        std::vector<float> frequencies;
+        float size = 1;      ///< of what is rotated
+        at::Tensor cos, sin; ///< [positions so far, rotary/2]
+    };
+    void grow(Table& table, int64_t positions) const;
 
-    std::vector<float> m_frequencies;
-    std::vector<bool> m_layer_turns;
-    float m_size = 1; ///< of what is rotated
+    ModelConfig m_config;
     at::Device m_device = at::kCPU;
-    at::Tensor m_cos, m_sin; ///< [positions so far, head_dim/2]
+    std::map<std::pair<Rope, int64_t>, Table>
+        m_tables; ///< by the context that the frequencies depend on, else 0
 };
 
 } // namespace refreshlab

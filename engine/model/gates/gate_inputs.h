@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/cache/kv_cache.h"
 #include "engine/model/forward/layer_hooks.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/model/gates/token_gate.h"
@@ -16,7 +17,8 @@ namespace refreshlab {
     in.v = fp32(view.v);
     if (view.q.defined()) in.q = fp32(view.q);
     in.rope_size = rope.size_of(view.layer);
-    std::tie(in.cos, in.sin) = rope.rows_of(view.layer, view.positions.front(), std::ssize(view.positions));
+    std::tie(in.cos, in.sin) =
+        rope.rows_of(view.layer, view.cache->context(), view.positions.front(), std::ssize(view.positions));
     return in;
 }
 

@@ -13,7 +13,8 @@ namespace {
 at::Tensor turned_back(const at::Tensor& heads, const GateInputs& in) {
     at::Tensor back = heads.clone(at::MemoryFormat::Contiguous);
     kernels::rope_(back, in.cos, in.sin.neg());
-    return in.rope_size == 1 ? back : back / (in.rope_size * in.rope_size);
+    if (in.rope_size != 1) back.narrow(2, 0, 2 * in.cos.size(1)).div_(in.rope_size * in.rope_size);
+    return back;
 }
 
 } // namespace

@@ -55,6 +55,10 @@ void DecodeSession::Impl::save_prompt(const std::filesystem::path& path, CacheFo
     if (cache.layout() != CacheLayout::dense)
         refuse(fmt::format("cache policy {} does not keep it whole", decoder_policy().policy),
                "save it in a run whose policy is full");
+    if ((by_student ? pair->student : pair->teacher)->config().rope_scaling.by_context())
+        refuse(
+            "the model's RoPE depends on how long a run may become, so another run could not go on from it",
+            "read the prompt in each run");
     if (!config.prompt_cache.empty())
         refuse("this run itself went on from a saved cache", "copy " + config.prompt_cache);
     refreshlab::save_prompt_cache(

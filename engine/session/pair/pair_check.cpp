@@ -39,7 +39,17 @@ std::string rope_text(const ModelConfig& c) {
         text += fmt::format(", factors {:g} to {:g}", c.rope_scaling.factors.front(),
                             c.rope_scaling.factors.back());
         break;
+    case RopeScaling::Kind::longrope:
+        text += fmt::format(", longrope beyond {} (attention x{:.4g})", c.rope_scaling.original_max_position,
+                            c.rope_scaling.attention_factor);
+        break;
+    case RopeScaling::Kind::dynamic:
+        text += fmt::format(", dynamic x{} beyond {}", c.rope_scaling.factor,
+                            c.rope_scaling.original_max_position);
+        break;
     }
+    if (c.rotary() != c.head_dim) text += fmt::format(", {} of {} channels", c.rotary(), c.head_dim);
+    if (c.local_rope_theta > 0) text += fmt::format(", {} where a window slides", c.local_rope_theta);
     if (const auto still = std::ranges::count(c.layer_turns, false); still > 0)
         text += fmt::format(", not in {} of {} layers", still, c.num_layers);
     return text;
@@ -134,7 +144,13 @@ PairCheck check_pair(const ModelSource& teacher, const ModelSource& student) {
     // What only some families have is listed where one of the two has it.
     if (const std::string a = window_text(t), b = window_text(s); a != "none" || b != "none")
         must_agree("sliding window", a, b);
-    if (t.qk_norm || s.qk_norm) must_agree("q/k norm", t.qk_norm ? "yes" : "no", s.qk_norm ? "yes" : "no");
+    const auto norm = [](const ModelConfig& c) {
+        return !c.qk_norm ? "no" : c.qk_norm_whole ? "of all heads" : "yes";
+    };
+    if (t.qk_norm || s.qk_norm) must_agree("q/k norm", norm(t), norm(s));
+    if (t.attention_cap > 0 || s.attention_cap > 0)
+        must_agree("soft cap of scores", fmt::format("{}", t.attention_cap),
+                   fmt::format("{}", s.attention_cap));
     check.facts.push_back({"family", t.model_type, s.model_type, PairFact::Verdict::free});
     may_differ("query heads", t.num_heads, s.num_heads);
     may_differ("hidden width", t.hidden_size, s.hidden_size);

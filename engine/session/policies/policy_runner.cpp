@@ -155,6 +155,12 @@ PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& m
             sums = at::zeros({reader.num_heads, prompt_length},
                              at::TensorOptions().dtype(at::kFloat).device(device));
     }
+    const auto keeps = config.values.find("keep_positions");
+    if (const auto missing = missing_in(Kernels::sinks, model);
+        missing && keeps != config.values.end() && keeps->second == 0)
+        throw Error("starting a run", fmt::format("cache policy {}", config.policy),
+                    fmt::format("turns keys to new positions, and the model has {}", *missing),
+                    "set keep_positions=true");
     const bool looks =
         m_needs.prompt_rows > 0 || m_needs.prompt_sums || m_needs.prompt_queries > 0 || m_needs.output_norms;
     if (looks && reader.num_heads != model.num_heads) {
@@ -351,7 +357,8 @@ const HeadPositions* PolicyRunner::select(const LayerView& view) {
     if (m_needs.guessed_query) {
         RL_ASSERT(m_guess.has_value());
         if (m_below.defined())
-            step.guessed_query = cube_of(m_guess->queries(view.layer, m_below, step.position), guessed);
+            step.guessed_query =
+                cube_of(m_guess->queries(view.layer, m_below, step.position, view.cache->context()), guessed);
         m_below = last_rows(view.input, 1).clone();
     }
     const HeadPositions* chosen = m_policy->before_attention(step, *m_edits);

@@ -15,9 +15,10 @@ public:
     explicit QueryGuess(const LlamaModel& model) ///< outlives this
         : m_model(model) {}
     /// \param input     [1, held hidden width]: what the layer below projects its queries from
-    /// \param position  of the token
+    /// \param position  of the token, in a cache of this context (KvCache::context())
     /// \return [1, heads, head_dim], after RoPE
-    [[nodiscard]] at::Tensor queries(int64_t layer, const at::Tensor& input, int64_t position) const;
+    [[nodiscard]] at::Tensor queries(int64_t layer, const at::Tensor& input, int64_t position,
+                                     int64_t context) const;
 
 private:
     const LlamaModel& m_model;

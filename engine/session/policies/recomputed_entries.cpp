@@ -55,6 +55,7 @@ void RecomputedEntries::begin_step() {
 
 void RecomputedEntries::compute(int64_t end) {
     m_columns = m_model.make_cache(end);
+    m_columns->set_context(m_cache.context());
     std::vector<int64_t> teachers; // positions
     for (int64_t p = 0; p < end && m_teacher != nullptr; ++p) {
         const Origin origin = m_cache.origin(p);

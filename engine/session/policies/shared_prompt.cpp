@@ -30,6 +30,7 @@ StepOutputs read_shared_prompt(const LlamaModel& model, std::span<const int32_t>
     StepOutputs out = model.forward().prefill(cache, in);
     for (size_t pass = 1; pass < passes.size(); ++pass) {
         const auto again = model.make_cache(std::ssize(tokens));
+        again->set_context(cache.context());
         in.hooks = passes[pass];
         static_cast<void>(model.forward().prefill(*again, in));
     }

@@ -101,12 +101,36 @@ std::vector<Family> families() {
     large.vocab_size = 2600; // several segments of statistics, the last one short
     large.hidden_size = 96;
     large.intermediate_size = 200;
+    ModelConfig after = odd, gemma = odd, in_part = odd, routed = odd;
+    after.pre_norms = false;
+    after.branch_norms = after.qk_norm = after.qk_norm_whole = true;
+    gemma.branch_norms = gemma.qk_norm = gemma.tied_head = true;
+    gemma.norm_offset = 1;
+    gemma.embedding_scale = 6.1;
+    gemma.query_scale = 0.8;
+    gemma.attention_cap = 3;
+    gemma.logit_cap = 2;
+    gemma.activation = kernels::Activation::gelu_tanh;
+    gemma.layer_windows = {5, 0, 3};
+    gemma.local_rope_theta = 100;
+    in_part.rotary_dim = 6;
+    in_part.rope_scaling.kind = RopeScaling::Kind::longrope;
+    in_part.rope_scaling.original_max_position = 30; // the caches here are longer
+    in_part.rope_scaling.factors = {1, 1.1F, 1.2F};
+    in_part.rope_scaling.long_factors = {1, 2, 4};
+    in_part.rope_scaling.attention_factor = 1.2;
+    routed.experts = {.count = 4, .used = 2, .width = 23};
+    routed.layer_routed = {true, false, true};
     using W = Family::Weights;
     return {{"odd widths", odd},
             {"biases", biased},
             {"norms of heads, tied head", normed, at::kBFloat16},
             {"sliding windows", sliding, at::kHalf},
             {"a large vocabulary", large, at::kBFloat16},
+            {"norms after", after, at::kBFloat16},
+            {"gemma", gemma},
+            {"heads that turn in part", in_part},
+            {"experts", routed, at::kHalf},
             {"blocks", blocks, at::kFloat, W::blocks},
             {"sublayers left out", odd, at::kFloat, W::without_sublayers}};
 }

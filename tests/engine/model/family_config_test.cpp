@@ -1,3 +1,4 @@
+#include "engine/model/forward/rope_table.h"
 #include "engine/model/model_config.h"
 #include "tests/engine/model/support.h"
 
@@ -127,10 +128,12 @@ TEST_CASE("config.json: sliding windows follow the rules of the family", "[model
 
 TEST_CASE("config.json: families and settings that the forward pass would get wrong are refused by name",
           "[model]") {
-    for (const char* type : {"mixtral", "qwen2_moe", "gemma2", "phi3", "Llama"}) {
-        CHECK_THAT(refused(family("llama"), "{\"model_type\": \"" + std::string(type) + "\"}"),
-                   ContainsSubstring(type) &&
-                       ContainsSubstring("supported: llama, mistral, qwen2, qwen3, granite, smollm3"));
+    for (const char* type : {"deepseek_v3", "qwen2_moe", "gemma3", "phimoe", "Llama"}) {
+        CHECK_THAT(
+            refused(family("llama"), "{\"model_type\": \"" + std::string(type) + "\"}"),
+            ContainsSubstring(type) &&
+                ContainsSubstring("supported: llama, mistral, qwen2, qwen3, granite, smollm3, olmo2, phi3, "
+                                  "gemma2, gemma3_text, mixtral, qwen3_moe; docs/howto/add-a-family.md"));
     }
     const auto foreign = GENERATE(values<std::string>(
         {R"({"num_experts": 8})", R"({"num_local_experts": 2})", R"({"final_logit_softcapping": 30.0})",
@@ -144,10 +147,9 @@ TEST_CASE("config.json: families and settings that the forward pass would get wr
     CHECK_NOTHROW(parsed(family("llama"), R"({"num_experts": 0, "num_local_experts": 1, "clip_qkv": null,
         "logits_scaling": 1.0, "is_encoder_decoder": false, "no_rope_layers": [], "pretraining_tp": 2})"));
 
-    CHECK_THAT(refused(family("qwen2"), R"({"rope_scaling": {"type": "longrope", "factor": 4.0,
-        "original_max_position_embeddings": 32768}})"),
-               ContainsSubstring("longrope") &&
-                   ContainsSubstring("supported: default, linear, llama3, yarn"));
+    CHECK_THAT(refused(family("qwen2"), R"({"rope_scaling": {"type": "mrope", "factor": 4.0}})"),
+               ContainsSubstring("mrope") &&
+                   ContainsSubstring("supported: default, linear, llama3, yarn, longrope, dynamic"));
     CHECK_THAT(refused(family("qwen3"), R"({"rope_parameters": {"full_attention": {"rope_type": "default"},
         "sliding_attention": {"rope_type": "default"}}})"),
                ContainsSubstring("one RoPE per layer type"));
@@ -235,6 +237,91 @@ TEST_CASE("config.json: what yarn leaves out is what transformers assumes", "[mo
         refused(family("qwen2"),
                 R"({"rope_scaling": {"type": "yarn", "factor": 2.0, "beta_fast": 1, "beta_slow": 3}})"),
         ContainsSubstring("beta_fast"));
+}
+
+TEST_CASE("config.json: longrope and dynamic have contexts of their own", "[model]") {
+    const char* longrope = R"({"max_position_embeddings": 512, "original_max_position_embeddings": 64,
+        "rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1.5, 2], "long_factor": [1, 2, 4, 8]}})";
+    const ModelConfig phi = parsed(family("phi3"), longrope);
+    const RopeScaling& scaling = phi.rope_scaling;
+    CHECK(scaling.kind == RopeScaling::Kind::longrope);
+    CHECK((scaling.factors == std::vector<float>{1, 1, 1.5F, 2} &&
+           scaling.long_factors == std::vector<float>{1, 2, 4, 8}));
+    CHECK((scaling.original_max_position == 64 && phi.rotary() == 8 && phi.fused_projections));
+    CHECK(std::abs(scaling.attention_factor - std::sqrt(1 + std::log(8.0) / std::log(64.0))) < 1e-12);
+    for (const char* older : {"su", "yarn"}) {
+        json config = json::parse(longrope);
+        config["rope_scaling"]["type"] = older;
+        CHECK(parsed(family("phi3"), config.dump()).rope_scaling.kind == RopeScaling::Kind::longrope);
+    }
+    // The context decides, beyond 64 positions.
+    const auto within = refreshlab::rope_frequencies(phi, 64), beyond = refreshlab::rope_frequencies(phi, 65);
+    CHECK((within[3] == refreshlab::rope_frequencies(phi)[3] && within[3] == 4 * beyond[3]));
+    CHECK(parsed(family("phi3"), R"({"partial_rotary_factor": 0.5})").rotary() == 4);
+    CHECK_THAT(refused(family("phi3"), R"({"partial_rotary_factor": 0.4})"), ContainsSubstring("no pairs"));
+    CHECK_THAT(refused(family("qwen2"), R"({"partial_rotary_factor": 0.5})"),
+               ContainsSubstring("partial_rotary_factor"));
+    CHECK_THAT(refused(family("phi3"), R"({"rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1],
+        "long_factor": [1, 2, 4, 8]}})"),
+               ContainsSubstring("short_factor must be a list of 4 numbers"));
+    CHECK_THAT(geometry_difference(phi, parsed(family("phi3"))).value_or(""),
+               ContainsSubstring("rope scaling"));
+
+    const ModelConfig dynamic =
+        parsed(family("llama"), R"({"rope_scaling": {"type": "dynamic", "factor": 4.0}})");
+    CHECK((dynamic.max_position == 2048 && dynamic.rope_scaling.original_max_position == 512));
+    CHECK(refreshlab::rope_frequencies(dynamic, 512) == refreshlab::rope_frequencies(dynamic));
+    CHECK(refreshlab::rope_frequencies(dynamic, 1024)[1] < refreshlab::rope_frequencies(dynamic, 513)[1]);
+    CHECK(refreshlab::missing_in(refreshlab::Kernels::sinks, dynamic));
+    CHECK_FALSE(refreshlab::missing_in(refreshlab::Kernels::gpu, dynamic));
+}
+
+TEST_CASE("config.json: Gemma's windows alternate, its norms, scales and caps are set", "[model]") {
+    const ModelConfig two =
+        parsed(family("gemma2"), R"({"query_pre_attn_scalar": 64, "sliding_window": 16})");
+    CHECK(
+        (two.head_dim == 256 && two.tied_head && two.branch_norms && two.pre_norms && two.norm_offset == 1));
+    CHECK((two.embedding_scale == 8 && two.query_scale == 2));
+    CHECK((two.attention_cap == 50 && two.logit_cap == 30));
+    CHECK(two.layer_windows == Windows{16, 0, 16, 0});
+    const ModelConfig bare = parsed(family("gemma2"), R"({"attn_logit_softcapping": null})");
+    CHECK((bare.attention_cap == 0 && bare.logit_cap == 30 && bare.query_scale == 1));
+    const ModelConfig three = parsed(family("gemma3_text"), R"({"num_hidden_layers": 7, "sliding_window": 16,
+        "rope_theta": 2000000.0, "rope_local_base_freq": 5000.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})");
+    CHECK(three.layer_windows == Windows{16, 16, 16, 16, 16, 0, 16});
+    CHECK((three.qk_norm && three.attention_cap == 0 && three.rope_theta == 2000000 &&
+           three.local_rope_theta == 5000));
+    CHECK((three.rope(0) == refreshlab::Rope::local && three.rope(5) == refreshlab::Rope::global));
+    CHECK(three.rope_scaling.factor == 8);
+    CHECK_THAT(refused(family("gemma2"), R"({"sliding_window": null})"), ContainsSubstring("sliding_window"));
+    CHECK_THAT(refused(family("gemma2"), R"({"hidden_activation": "gelu"})"),
+               ContainsSubstring("gelu_pytorch_tanh"));
+    CHECK_THAT(refused(family("gemma3_text"), R"({"use_bidirectional_attention": true})"),
+               ContainsSubstring("use_bidirectional_attention"));
+    CHECK_THAT(refused(family("gemma3_text"), R"({"rope_parameters": {"sliding_attention":
+        {"rope_type": "linear", "factor": 2.0}}})"),
+               ContainsSubstring("sliding_attention.rope_type must be default"));
+    CHECK_THAT(geometry_difference(parsed(family("gemma2")), bare).value_or(""),
+               ContainsSubstring("soft cap"));
+    CHECK(refreshlab::missing_in(refreshlab::Kernels::gpu, two) == "norms of what attention and MLP add");
+}
+
+TEST_CASE("config.json: experts, and the layers that have them", "[model]") {
+    const ModelConfig eight = parsed(family("mixtral"));
+    CHECK((eight.experts.count == 8 && eight.experts.used == 2 && eight.experts.width == 80));
+    CHECK((eight.experts.normalised && eight.routed(3) && eight.layer_windows.empty()));
+    const ModelConfig some = parsed(family("qwen3_moe"), R"({"num_experts": 4, "num_experts_per_tok": 3,
+        "moe_intermediate_size": 20, "decoder_sparse_step": 2, "mlp_only_layers": [3]})");
+    CHECK((some.experts.width == 20 && !some.experts.normalised && some.qk_norm));
+    CHECK((!some.routed(0) && some.routed(1) && !some.routed(2) && !some.routed(3)));
+    CHECK(parsed(family("qwen3_moe"), R"({"mlp_only_layers": [0, 1, 2, 3]})").experts.count == 0);
+    CHECK(some.num_parameters() -
+              parsed(family("qwen3_moe"), R"({"mlp_only_layers": [0, 1, 2, 3]})").num_parameters() ==
+          4 * 64 * (1 + 3 * 20) - 3 * 64 * 80);
+    CHECK_THAT(refused(family("mixtral"), R"({"num_local_experts": 2, "num_experts_per_tok": 3})"),
+               ContainsSubstring("num_experts_per_tok (3)"));
+    CHECK_THAT(refused(family("qwen3"), R"({"num_experts": 8})"), ContainsSubstring("num_experts"));
+    CHECK(refreshlab::missing_in(refreshlab::Kernels::training, eight) == "routed experts");
 }
 
 TEST_CASE("geometry: families may differ, what the columns mean may not", "[model]") {

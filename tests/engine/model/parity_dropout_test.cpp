@@ -1,5 +1,6 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
+#include "engine/model/model_source.h"
 #include "kernels/ops/row_statistics.h"
 #include "tests/engine/model/parity_support.h"
 #include "tests/engine/model/reference_forward.h"
@@ -89,21 +90,22 @@ TEST_CASE("with given masks the Monte-Carlo passes of every family equal a naive
         CAPTURE(c.name);
         if (c.name == "teacher" || c.name == "student" || c.name == "llama-1689")
             continue; // naive means slow
-        const Checkpoint checkpoint = Checkpoint::open(c.checkpoint);
         std::map<std::string, at::Tensor> weights;
         const ModelConfig config = ModelConfig::load(c.checkpoint);
+        const auto checkpoint = refreshlab::ModelSource::open(c.checkpoint)->weights(config);
         const auto model = LlamaModel::from_weights(
             config,
             [&](const std::string& name, at::IntArrayRef shape) {
-                weights[name] = checkpoint.read(name, shape);
+                weights[name] = checkpoint->read(name, shape, at::kFloat);
                 return weights[name];
             },
             at::kCPU, at::kFloat);
-        const ReferenceForward naive(config, weights);
+        constexpr int64_t capacity = 64;
+        const ReferenceForward naive(config, weights, capacity);
         // Longer than the shortest windows, so that some prefix positions are out of sight.
         const std::vector<int32_t> tokens = random_tokens(parity_full() ? 40 : 14, config.vocab_size, 4);
         const McRequest mc = all_sites(parity_full() ? 4 : 2, 77, 0.2F);
-        const auto cache = model->make_cache(64);
+        const auto cache = model->make_cache(capacity);
         (void)extend(*model, *cache, std::span(tokens).first(tokens.size() - 1), Rows::none, origin);
         SeenAttention attention(config, {}, cache->length());
         const auto rows = step(*model, *cache, tokens.back(), origin, mc, {&attention});

@@ -11,6 +11,8 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <sstream>
+#include <string>
 
 namespace parity_forward_test {
 
@@ -129,8 +131,11 @@ TEST_CASE("the suite has three shapes and more of every family, with all that te
         tied += config.tied_head ? 1 : 0;
         grouped += config.num_heads != config.num_kv_heads ? 1 : 0;
     }
-    for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "granite", "smollm3"})
+    std::istringstream families(refreshlab::known_families());
+    for (std::string family; std::getline(families >> std::ws, family, ',');) {
+        CAPTURE(family);
         CHECK(shapes[family] >= 3);
+    }
     for (const int count : {windows, q_norms, biases, scaled, odd, tied, grouped})
         CHECK(count >= 3);
 }
@@ -178,8 +183,8 @@ TEST_CASE(
 }
 
 TEST_CASE("logits at the end of the context are those of transformers", "[model][parity]") {
-    std::vector<std::string> names = {"llama-pruned", "llama-linear", "mistral-window", "qwen2-types",
-                                      "teacher"};
+    std::vector<std::string> names = {"llama-pruned",  "llama-linear", "mistral-window",  "qwen2-types",
+                                      "llama-dynamic", "phi3-short",   "gemma3_text-two", "teacher"};
     if (parity_full()) {
         names.clear();
         for (const ParityCase& c : parity_cases())
@@ -222,12 +227,16 @@ TEST_CASE("in bf16 the greedy token is that of the rounded weights wherever it l
             const auto cache = model->make_cache(length);
             const at::Tensor ours = extend(*model, *cache, tokens, Rows::all, origin).to(at::kCPU);
             CHECK(ours.scalar_type() == at::kFloat);
-            const double deviation = difference(ours, exact);
-            CHECK(deviation < (device.is_cpu() ? 0.2 : 0.6));
-            if (device.is_cpu()) worst = std::max(worst, deviation);
+            // A routed model may send a token to another expert where two router logits are nearly equal: some rows are others then.
+            const bool routed = model->config().experts.count > 0;
+            const at::Tensor of_rows = (ours - exact).abs().amax(1);
+            const at::Tensor close = of_rows < (device.is_cpu() ? 0.2 : 0.6);
+            const auto others = static_cast<double>((~close).sum().item<int64_t>());
+            CHECK(others <= (routed ? 0.05 * static_cast<double>(length) : 0));
+            if (device.is_cpu()) worst = std::max(worst, of_rows.masked_select(close).max().item<double>());
 
             const auto [top, ids] = exact.topk(2, 1);
-            at::Tensor leading = top.select(1, 0) - top.select(1, 1) > 0.1;
+            at::Tensor leading = (top.select(1, 0) - top.select(1, 1) > 0.1) & close;
             if (!device.is_cpu()) { // there activations are bf16 as in transformers: both must lead
                 const at::Tensor their_top = std::get<0>(theirs.topk(2, 1));
                 leading = leading & (their_top.select(1, 0) - their_top.select(1, 1) > 0.1);

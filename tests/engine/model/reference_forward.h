@@ -23,8 +23,10 @@ public:
     /// Factor of one element of the last token's row: 0, or 1 / (1 - p).
     using Mask = std::function<double(kernels::DropoutSite site, int64_t layer, uint64_t element)>;
 
-    ReferenceForward(ModelConfig config, std::map<std::string, at::Tensor> weights)
+    /// \param context  of the cache that the live rows stand in
+    ReferenceForward(ModelConfig config, std::map<std::string, at::Tensor> weights, int64_t context = 0)
         : m_config(std::move(config))
+        , m_context(context)
         , m_weights(std::move(weights)) {
         for (auto& [name, weight] : m_weights)
             weight = weight.to(at::kDouble);
@@ -52,12 +54,13 @@ public:
         std::vector<int64_t> ids(tokens.begin(), tokens.end());
         ids.push_back(ids.back());
         at::Tensor x = weight("model.embed_tokens.weight").index_select(0, at::tensor(ids, at::kLong)) *
-                       m_config.multipliers.embedding;
+                       m_config.multipliers.embedding * m_config.embedding_scale;
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer)
             x = block(x, n, layer, mask);
         x = norm(x, "model.norm.weight");
         const std::string head = m_config.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
-        return at::matmul(x.select(0, n), weight(head).t()) * m_config.multipliers.logits;
+        const at::Tensor logits = at::matmul(x.select(0, n), weight(head).t()) * m_config.multipliers.logits;
+        return capped(logits, m_config.logit_cap);
     }
 
 private:
@@ -66,7 +69,10 @@ private:
     [[nodiscard]] at::Tensor norm(const at::Tensor& x, const std::string& name) const {
         const double eps =
             m_config.rms_norm_eps * m_config.multipliers.embedding * m_config.multipliers.embedding;
-        return x / at::sqrt(x.pow(2).mean(-1, true) + eps) * weight(name);
+        return x / at::sqrt(x.pow(2).mean(-1, true) + eps) * (weight(name) + m_config.norm_offset);
+    }
+    [[nodiscard]] static at::Tensor capped(const at::Tensor& x, double cap) {
+        return cap > 0 ? at::tanh(x / cap) * cap : x;
     }
     /// x W^T (+ b)
     [[nodiscard]] at::Tensor linear(const at::Tensor& x, const std::string& name) const {
@@ -77,9 +83,10 @@ private:
     /// x [rows, heads, head_dim]; the extra row stands at the last token's position.
     [[nodiscard]] at::Tensor rotate(const at::Tensor& x, int64_t layer) const {
         if (!m_config.turns(layer)) return x;
-        const std::vector<float> frequencies = rope_frequencies(m_config);
-        const int64_t rows = x.size(0);
-        const int64_t half = m_config.head_dim / 2;
+        const bool local = m_config.local_rope_theta > 0 && m_config.window(layer) > 0;
+        const std::vector<float> frequencies = rope_frequencies(m_config, m_context, local);
+        const int64_t rows = x.size(0), half = m_config.rotary() / 2;
+        const double size = local ? 1 : m_config.rope_scaling.attention_factor;
         std::vector<double> angles;
         for (int64_t r = 0; r < rows; ++r) {
             const auto position = static_cast<float>(std::min(r, rows - 2));
@@ -89,8 +96,40 @@ private:
         const at::Tensor angle = at::tensor(angles, at::kDouble).view({rows, 1, half});
         const at::Tensor a = x.narrow(2, 0, half);
         const at::Tensor b = x.narrow(2, half, half);
-        return at::cat({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2) *
-               m_config.rope_scaling.attention_factor;
+        const at::Tensor turned =
+            at::cat({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2) * size;
+        return at::cat({turned, x.narrow(2, 2 * half, x.size(2) - 2 * half)}, 2);
+    }
+
+    /// The MLP of a layer: one, or the experts that each row is sent to.
+    [[nodiscard]] at::Tensor mlp(const at::Tensor& g, int64_t layer) const {
+        const auto act = [&](const at::Tensor& gate) {
+            if (m_config.activation == kernels::Activation::silu) return gate * at::sigmoid(gate);
+            return at::gelu(gate, "tanh");
+        };
+        const auto gated = [&](const at::Tensor& x, const std::string& gate, const std::string& up,
+                               const std::string& down) {
+            return linear(act(linear(x, gate)) * linear(x, up), down);
+        };
+        const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+        if (!m_config.routed(layer))
+            return gated(g, prefix + "mlp.gate_proj", prefix + "mlp.up_proj", prefix + "mlp.down_proj");
+        const Experts& experts = m_config.experts;
+        const std::string block = prefix + (experts.numbered ? "block_sparse_moe." : "mlp.");
+        at::Tensor out = at::zeros_like(g);
+        const at::Tensor shares = at::softmax(linear(g, block + "gate"), 1);
+        for (int64_t row = 0; row < g.size(0); ++row) {
+            const auto [values, chosen] = shares[row].topk(experts.used);
+            const at::Tensor used = experts.normalised ? values / values.sum() : values;
+            for (int64_t i = 0; i < experts.used; ++i) {
+                const std::string e = block + "experts." + std::to_string(chosen[i].item<int64_t>()) + ".";
+                const at::Tensor x = g.narrow(0, row, 1);
+                out[row] += used[i] * (experts.numbered
+                                           ? gated(x, e + "w1", e + "w3", e + "w2")
+                                           : gated(x, e + "gate_proj", e + "up_proj", e + "down_proj"))[0];
+            }
+        }
+        return out;
     }
 
     [[nodiscard]] at::Tensor block(const at::Tensor& x, int64_t n, int64_t layer, const Mask& mask) const {
@@ -100,10 +139,13 @@ private:
             return linear(h, prefix + "self_attn." + name + "_proj").view({n + 1, -1, m_config.head_dim});
         };
         const auto normed = [&](const at::Tensor& x_heads, const std::string& name) {
-            return m_config.qk_norm ? norm(x_heads, prefix + "self_attn." + name + "_norm.weight") : x_heads;
+            if (!m_config.qk_norm) return x_heads;
+            const at::Tensor rows = m_config.qk_norm_whole ? x_heads.flatten(1) : x_heads;
+            return norm(rows, prefix + "self_attn." + name + "_norm.weight").view(x_heads.sizes());
         };
-        const at::Tensor h = norm(x, prefix + "input_layernorm.weight");
-        const at::Tensor q = rotate(normed(heads(h, "q"), "q"), layer);
+        const bool before = m_config.pre_norms, after = m_config.branch_norms;
+        const at::Tensor h = before ? norm(x, prefix + "input_layernorm.weight") : x;
+        const at::Tensor q = rotate(normed(heads(h, "q"), "q"), layer) * m_config.query_scale;
         const at::Tensor k = rotate(normed(heads(h, "k"), "k"), layer);
         const at::Tensor v = heads(h, "v");
         const int64_t window = m_config.window(layer);
@@ -119,10 +161,10 @@ private:
                 visible.push_back(row);
                 const at::Tensor seen = at::tensor(visible, at::kLong);
                 const at::Tensor keys = k.select(1, head / group).index_select(0, seen);
-                at::Tensor p = at::softmax(at::matmul(keys, q.select(0, row).select(0, head)) *
-                                               m_config.multipliers.query /
-                                               std::sqrt(static_cast<double>(m_config.head_dim)),
-                                           0);
+                const at::Tensor scores = at::matmul(keys, q.select(0, row).select(0, head)) *
+                                          m_config.multipliers.query /
+                                          std::sqrt(static_cast<double>(m_config.head_dim));
+                at::Tensor p = at::softmax(capped(scores, m_config.attention_cap), 0);
                 if (row == n) {
                     std::vector<double> factors;
                     for (const int64_t seen_at : visible) {
@@ -144,18 +186,19 @@ private:
             branch.select(0, n).mul_(at::tensor(factors, at::kDouble));
         };
         at::Tensor branch = linear(attended.reshape({n + 1, -1}), prefix + "self_attn.o_proj");
+        if (after) branch = norm(branch, prefix + "post_attention_layernorm.weight");
         drop_channels(branch, DropoutSite::attention_output);
         const double residual = m_config.multipliers.branch * m_config.multipliers.embedding;
         at::Tensor out = x + residual * branch;
-        const at::Tensor g = norm(out, prefix + "post_attention_layernorm.weight");
-        const at::Tensor gate = linear(g, prefix + "mlp.gate_proj");
-        branch =
-            linear(gate * at::sigmoid(gate) * linear(g, prefix + "mlp.up_proj"), prefix + "mlp.down_proj");
+        const std::string norm_before = after ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+        branch = mlp(before ? norm(out, prefix + norm_before + ".weight") : out, layer);
+        if (after) branch = norm(branch, prefix + "post_feedforward_layernorm.weight");
         drop_channels(branch, DropoutSite::mlp_output);
         return out + residual * branch;
     }
 
     ModelConfig m_config;
+    int64_t m_context;
     std::map<std::string, at::Tensor> m_weights;
 };
 

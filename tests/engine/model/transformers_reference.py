@@ -16,6 +16,7 @@ OUT_DIR/manifest.json lists names, families, lengths and chunk sizes. Everything
 versions, the arguments and the given checkpoints is left behind, and a second run with the same stamp does nothing.
 """
 
+import copy
 import hashlib
 import importlib.metadata
 import json
@@ -24,7 +25,7 @@ import random
 import shutil
 import sys
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "granite", "smollm3"]
+FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "granite", "smollm3", "olmo2", "phi3", "gemma2", "gemma3_text", "mixtral", "qwen3_moe"]
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
@@ -33,6 +34,14 @@ DEFAULT = {"rope_type": "default", "rope_theta": 1000000.0}
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 4.0}
 YARN_OWN = {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 8.0, "original_max_position_embeddings": 128, "beta_fast": 8.0, "beta_slow": 0.5,
             "truncate": False, "attention_factor": 0.8}
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
+TWO_ROPES = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 500000.0},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}}
+
+
+def longrope(pairs):
+    return {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1 + 0.1 * i for i in range(pairs)],
+            "long_factor": [1.5 + 0.7 * i for i in range(pairs)]}
 
 
 def shape(hidden, inner, layers, heads, kv_heads, **more):
@@ -48,6 +57,7 @@ CONFIGS = {
     # the pruned student in small: odd widths, a head size that is not theirs, llama3 frequencies, tied head
     "llama-pruned": shape(53, 89, 4, 6, 3, head_dim=20, tie_word_embeddings=True, rope_parameters=LLAMA3),
     "llama-linear": shape(32, 48, 2, 2, 1, head_dim=32, rope_parameters=LINEAR),
+    "llama-dynamic": shape(32, 48, 2, 2, 1, head_dim=16, rope_parameters=DYNAMIC),
     "mistral-window": shape(48, 64, 3, 8, 2, head_dim=12, sliding_window=13),
     "mistral-full": shape(45, 77, 2, 5, 5, head_dim=18, sliding_window=None),
     "mistral-odd": shape(37, 61, 2, 4, 1, head_dim=24, sliding_window=70, rope_parameters=LINEAR),
@@ -72,7 +82,38 @@ CONFIGS = {
     "smollm3-fourth": shape(48, 72, 5, 4, 2, rope_parameters=DEFAULT),
     "smollm3-list": shape(42, 60, 3, 6, 3, head_dim=14, no_rope_layers=[0, 1, 0], tie_word_embeddings=False, rope_parameters=YARN),
     "smollm3-biases": shape(32, 48, 3, 4, 1, no_rope_layer_interval=2, attention_bias=True, mlp_bias=True, rope_parameters=DEFAULT),
+    "olmo2-grouped": shape(48, 72, 3, 6, 2, rope_parameters=DEFAULT),
+    "olmo2-odd": shape(45, 61, 2, 5, 5, head_dim=14, attention_bias=True, tie_word_embeddings=True, rope_parameters=YARN),
+    "olmo2-linear": shape(64, 88, 2, 4, 1, rms_norm_eps=1e-6, rope_parameters=LINEAR),
+    # the prompt is longer than the original context, or that is reached at the end of the context alone; heads that turn in part
+    "phi3-window": shape(50, 77, 3, 5, 1, sliding_window=13),
+    "phi3-partial": shape(64, 80, 2, 4, 2, tie_word_embeddings=True, partial_rotary_factor=0.75, rope_parameters=DEFAULT),
+    "phi3-long": shape(48, 72, 2, 4, 4, original_max_position_embeddings=48, rope_parameters=longrope(6)),
+    "phi3-short": shape(64, 72, 2, 4, 2, original_max_position_embeddings=200, partial_rotary_factor=0.5, rope_parameters=longrope(4)),
+    # as published the caps hardly bend anything: smaller ones; one of them, the other
+    "gemma2-window": shape(48, 72, 4, 4, 2, head_dim=16, sliding_window=13, query_pre_attn_scalar=16, attn_logit_softcapping=5.0,
+                           final_logit_softcapping=7.0),
+    "gemma2-odd": shape(45, 61, 3, 6, 3, head_dim=14, sliding_window=40, query_pre_attn_scalar=24, attention_bias=True, tie_word_embeddings=False,
+                        final_logit_softcapping=None),
+    "gemma2-types": shape(32, 56, 3, 2, 1, head_dim=24, sliding_window=9, query_pre_attn_scalar=24, attn_logit_softcapping=None,
+                          final_logit_softcapping=6.0, layer_types=["full_attention", "sliding_attention", "full_attention"]),
+    "gemma3_text-six": shape(48, 72, 7, 4, 2, head_dim=16, sliding_window=13, query_pre_attn_scalar=16),
+    "gemma3_text-two": shape(40, 56, 3, 4, 1, head_dim=16, sliding_window=21, query_pre_attn_scalar=12, rope_parameters=TWO_ROPES,
+                             final_logit_softcapping=6.0, layer_types=["full_attention", "sliding_attention", "full_attention"]),
+    "gemma3_text-odd": shape(45, 61, 3, 6, 3, head_dim=14, sliding_window=600, query_pre_attn_scalar=24, attention_bias=True,
+                             tie_word_embeddings=False),
+    "mixtral-four": shape(48, 40, 3, 4, 2, num_local_experts=4, num_experts_per_tok=2, rope_parameters=DEFAULT),
+    "mixtral-window": shape(45, 33, 2, 6, 3, head_dim=14, num_local_experts=3, num_experts_per_tok=1, sliding_window=17, tie_word_embeddings=True),
+    "mixtral-all": shape(32, 24, 2, 4, 1, num_local_experts=3, num_experts_per_tok=3, rope_parameters=LINEAR),
+    "qwen3_moe-six": shape(48, 72, 3, 4, 2, head_dim=16, moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True),
+    "qwen3_moe-mixed": shape(40, 56, 4, 4, 1, head_dim=16, moe_intermediate_size=32, num_experts=5, num_experts_per_tok=3, decoder_sparse_step=2,
+                             mlp_only_layers=[3], attention_bias=True, tie_word_embeddings=True),
+    "qwen3_moe-odd": shape(45, 61, 2, 6, 3, head_dim=14, moe_intermediate_size=21, num_experts=4, num_experts_per_tok=2, use_sliding_window=True,
+                           sliding_window=19, rope_parameters=DEFAULT),
 }
+# Their own special ids are beyond this vocabulary.
+OWN_IDS = {"smollm3", "olmo2", "phi3"}
+EAGER = dict(attn_implementation="eager", experts_implementation="eager")  # the other experts ask for aligned widths
 # The wide student of the literature as it is (one layer of it): 1689 x 4505 at 24 heads of 128.
 FULL_CONFIGS = {"llama-1689": shape(1689, 4505, 1, 24, 8, head_dim=128, tie_word_embeddings=True, rope_parameters=LLAMA3)}
 
@@ -83,18 +124,36 @@ def random_config(family: str, draw: random.Random) -> dict:
     config = shape(draw.randint(9, 120), draw.randint(9, 200), layers, kv_heads * draw.choice([1, 2, 3, 4]), kv_heads,
                    head_dim=2 * draw.randint(4, 33), tie_word_embeddings=draw.random() < 0.5,
                    rms_norm_eps=draw.choice([1e-5, 1e-6]), rope_parameters=dict(draw.choice([LLAMA3, LINEAR, DEFAULT, YARN, YARN_OWN])))
+    if family == "phi3":
+        heads = config["num_attention_heads"]
+        config.update(hidden_size=heads * 2 * draw.randint(4, 12), sliding_window=draw.choice([None, draw.randint(1, 300)]),
+                      original_max_position_embeddings=draw.choice([4, 512]))
+        config.pop("head_dim")
+        share, head_dim = draw.choice([0.5, 1.0]), config["hidden_size"] // heads
+        turning = int(head_dim * share) // 2 * 2
+        config.update(partial_rotary_factor=turning / head_dim, rope_parameters=draw.choice([dict(DEFAULT), longrope(turning // 2)]))
+    if family.startswith("gemma"):
+        config.update(query_pre_attn_scalar=draw.choice([config["head_dim"], 20]), sliding_window=draw.randint(1, 300),
+                      attn_logit_softcapping=draw.choice([None, 6.0]), final_logit_softcapping=draw.choice([None, 8.0]))
+    if family == "gemma3_text":
+        config["rope_parameters"] = dict(TWO_ROPES)
+    if family == "mixtral":
+        config.update(num_local_experts=draw.randint(2, 5), num_experts_per_tok=draw.randint(1, 2), sliding_window=draw.choice([None, draw.randint(1, 300)]))
+    if family == "qwen3_moe":
+        config.update(num_experts=draw.randint(2, 7), num_experts_per_tok=draw.randint(1, 2), moe_intermediate_size=draw.randint(9, 60),
+                      decoder_sparse_step=draw.randint(1, 2), norm_topk_prob=draw.random() < 0.5)
     if family == "granite":
         config.update(embedding_multiplier=draw.choice([1.0, 6.0, 12.0]), residual_multiplier=draw.choice([0.22, 1.0]),
                       attention_multiplier=draw.choice([0.1, 0.25]), logits_scaling=draw.choice([1.0, 1.5]))
     if family == "smollm3":
         config["no_rope_layer_interval"] = draw.randint(1, 4)
-    if family in ("llama", "qwen3", "granite", "smollm3"):
+    if family in ("llama", "qwen3", "granite", "smollm3", "olmo2", "gemma2", "gemma3_text", "qwen3_moe"):
         config["attention_bias"] = draw.random() < 0.5
     if family in ("llama", "granite", "smollm3"):
         config["mlp_bias"] = draw.random() < 0.5
     if family == "mistral":
         config["sliding_window"] = draw.choice([None, draw.randint(1, 300)])
-    if family.startswith("qwen") and draw.random() < 0.7:
+    if family in ("qwen2", "qwen3") and draw.random() < 0.7:
         config.update(use_sliding_window=True, sliding_window=draw.randint(1, 300), max_window_layers=draw.randint(0, layers))
     return config
 
@@ -125,9 +184,10 @@ def make_checkpoint(name: str, settings: dict, folder: pathlib.Path) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    settings = copy.deepcopy(settings)  # transformers writes into it
     torch.manual_seed(sum(name.encode()))
     family = name.partition("-")[0]
-    if family == "smollm3":  # its own ids are beyond this vocabulary
+    if family in OWN_IDS:
         settings = dict(settings, pad_token_id=None, bos_token_id=0, eos_token_id=1)
     config = AutoConfig.for_model(family, vocab_size=211, max_position_embeddings=512, **settings)
     model = AutoModelForCausalLM.from_config(config).float().eval()
@@ -136,7 +196,7 @@ def make_checkpoint(name: str, settings: dict, folder: pathlib.Path) -> None:
         for key, parameter in model.named_parameters():
             # Large enough that logits reach several units and attention is far from uniform.
             if "norm" in key:
-                parameter.normal_(1.0, 0.2)
+                parameter.normal_(0.0 if family.startswith("gemma") else 1.0, 0.2)
             else:
                 parameter.normal_(0.0, 0.16 if width < 200 else 0.03)
     model.save_pretrained(folder, max_shard_size="30KB" if name == "llama-gqa" else "5GB")
@@ -148,8 +208,11 @@ def reference(folder: pathlib.Path, seed: int, prompt: int, steps: int) -> dict:
     import torch
     from transformers import AutoModelForCausalLM, DynamicCache
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **EAGER).eval()
     context = model.config.max_position_embeddings
+    scaling = model.config.rope_parameters
+    if scaling.get("rope_type") == "dynamic":  # there the key names the context before it grows
+        context = int(context * scaling["factor"])
     assert prompt + steps <= context
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(0, model.config.vocab_size, (1, prompt + steps), generator=generator)
@@ -188,7 +251,7 @@ def reference(folder: pathlib.Path, seed: int, prompt: int, steps: int) -> dict:
     out["far_tokens"] = far[0].to(torch.float64)
     out["far_logits"] = model(far, use_cache=False).logits[0, -8:]
 
-    half = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="eager").eval()
+    half = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **EAGER).eval()
     out["bf16_logits"] = half(tokens, use_cache=False).logits[0].float()
     # The same rounded weights, computed without rounding: what a bf16 row approximates.
     out["rounded_logits"] = half.float()(tokens, use_cache=False).logits[0]

@@ -58,7 +58,45 @@ FOLDERS = {
                                "layer_types": ["full_attention"] * 4, "max_position_embeddings": 1024, "max_window_layers": 4, "model_type": "qwen3", "pad_token_id": None,
                                "rms_norm_eps": 1e-06, "rope_parameters": {"rope_theta": 1000000, "rope_type": "default"}, "sliding_window": None, "tie_word_embeddings": False,
                                "transformers_version": "5.2.0", "use_sliding_window": False, "an_unknown_key": {"of": "tomorrow"}}, "5GB", "bfloat16", {"eos_token_id": EOS}),
+    "granite-3.1": ({"architectures": ["GraniteForCausalLM"], "attention_bias": False, "attention_multiplier": 0.0625, "bos_token_id": 0, "embedding_multiplier": 12.0,
+                     "eos_token_id": 0, "logits_scaling": 8.0, "max_position_embeddings": 1024, "mlp_bias": False, "model_type": "granite", "residual_multiplier": 0.22,
+                     "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 5000000.0, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+                     "transformers_version": "4.47.0.dev0"}, "5GB", "bfloat16", None),
+    "smollm3": ({"architectures": ["SmolLM3ForCausalLM"], "attention_bias": False, "bos_token_id": 5, "eos_token_id": 0, "layer_types": ["full_attention"] * 4,
+                 "max_position_embeddings": 1024, "max_window_layers": 28, "mlp_bias": False, "model_type": "smollm3", "no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0],
+                 "pad_token_id": 0, "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 5000000.0, "sliding_window": None, "torch_dtype": "bfloat16",
+                 "transformers_version": "4.54.0.dev0", "use_sliding_window": False}, "5GB", "bfloat16", None),
+    "olmo-2": ({"architectures": ["Olmo2ForCausalLM"], "attention_bias": False, "eos_token_id": 0, "max_position_embeddings": 1024, "model_type": "olmo2", "num_key_value_heads": 4,
+                "pad_token_id": 0, "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 500000, "tie_word_embeddings": False, "torch_dtype": "float32",
+                "transformers_version": "4.47.0.dev0"}, "5GB", "float32", None),
+    "phi-3-mini-4k": ({"architectures": ["Phi3ForCausalLM"], "attention_bias": False, "bos_token_id": 1, "embd_pdrop": 0.0, "eos_token_id": 0, "max_position_embeddings": 1024,
+                       "model_type": "phi3", "num_key_value_heads": 4, "original_max_position_embeddings": 1024, "pad_token_id": 0, "resid_pdrop": 0.0, "rms_norm_eps": 1e-05,
+                       "rope_scaling": None, "rope_theta": 10000.0, "sliding_window": 23, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+                       "transformers_version": "4.40.2"}, "1MB", "bfloat16", None),
+    "phi-4-mini": ({"architectures": ["Phi3ForCausalLM"], "attention_bias": False, "bos_token_id": 1, "embd_pdrop": 0.0, "eos_token_id": 0, "full_attn_mod": 1, "interpolate_factor": 1,
+                    "lm_head_bias": False, "max_position_embeddings": 1024, "mlp_bias": False, "model_type": "phi3", "original_max_position_embeddings": 32, "pad_token_id": 0,
+                    "partial_rotary_factor": 0.75, "resid_pdrop": 0.0, "rms_norm_eps": 1e-05,
+                    "rope_scaling": {"long_factor": [1, 1.118, 2.25, 4.01, 9.5, 16.3], "short_factor": [1.0] * 6, "type": "longrope"}, "rope_theta": 10000.0,
+                    "sliding_window": 1024, "tie_word_embeddings": True, "torch_dtype": "bfloat16", "transformers_version": "4.45.0"}, "5GB", "bfloat16", None),
+    "gemma-2-2b": ({"architectures": ["Gemma2ForCausalLM"], "attention_bias": False, "attn_logit_softcapping": 50.0, "bos_token_id": 2, "cache_implementation": "hybrid",
+                    "eos_token_id": 1, "final_logit_softcapping": 30.0, "head_dim": 16, "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+                    "max_position_embeddings": 1024, "model_type": "gemma2", "pad_token_id": 0, "query_pre_attn_scalar": 16, "rms_norm_eps": 1e-06, "rope_theta": 10000.0,
+                    "sliding_window": 24, "torch_dtype": "float32", "transformers_version": "4.42.4"}, "5GB", "float32", None),
+    "gemma-3-1b": ({"architectures": ["Gemma3ForCausalLM"], "attention_bias": False, "attn_logit_softcapping": None, "bos_token_id": 2, "cache_implementation": "hybrid",
+                    "eos_token_id": 1, "final_logit_softcapping": None, "head_dim": 32, "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 1024,
+                    "model_type": "gemma3_text", "pad_token_id": 0, "query_pre_attn_scalar": 24, "rms_norm_eps": 1e-06, "rope_local_base_freq": 10000, "rope_scaling": None,
+                    "rope_theta": 1000000, "sliding_window": 24, "sliding_window_pattern": 3, "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0"},
+                   "5GB", "bfloat16", None),
+    "mixtral-8x7b": ({"architectures": ["MixtralForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "max_position_embeddings": 1024, "model_type": "mixtral", "num_experts_per_tok": 2,
+                      "num_local_experts": 4, "output_router_logits": False, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "router_aux_loss_coef": 0.02, "sliding_window": None,
+                      "tie_word_embeddings": False, "torch_dtype": "bfloat16", "transformers_version": "4.36.0.dev0"}, "1MB", "bfloat16", None),
+    "qwen3-30b-a3b": ({"architectures": ["Qwen3MoeForCausalLM"], "attention_bias": False, "bos_token_id": 5, "decoder_sparse_step": 1, "eos_token_id": 7, "head_dim": 32,
+                       "max_position_embeddings": 1024, "max_window_layers": 4, "mlp_only_layers": [], "model_type": "qwen3_moe", "moe_intermediate_size": 32, "norm_topk_prob": True,
+                       "num_experts": 8, "num_experts_per_tok": 2, "output_router_logits": False, "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 1000000.0,
+                       "router_aux_loss_coef": 0.001, "sliding_window": None, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "transformers_version": "4.51.0",
+                       "use_sliding_window": False}, "5GB", "bfloat16", None),
 }
+FIRST_OF_LONG = 11  # folders from here on draw 100 tokens, the others 40
 
 
 def stamp() -> str:
@@ -100,7 +138,8 @@ def make(out: pathlib.Path, source: pathlib.Path):
         with torch.no_grad():
             logits = model(torch.tensor([prompt])).logits[0, -1]
             drawn = prompt[:]
-            while len(drawn) < len(prompt) + 40:
+            most = 100 if number >= FIRST_OF_LONG else 40
+            while len(drawn) < len(prompt) + most:
                 drawn.append(int(model(torch.tensor([drawn])).logits[0, -1].argmax()))
         ids = drawn[len(prompt):]
         if generation is not None and isinstance(generation["eos_token_id"], list):
@@ -109,7 +148,7 @@ def make(out: pathlib.Path, source: pathlib.Path):
         ends = transformers.AutoModelForCausalLM.from_pretrained(folder).generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
         ids = ids[:next((i for i, token in enumerate(ids) if token in ends), len(ids))]
-        answers[name] = {"prompt": prompt, "ids": ids, "ends": sorted(ends), "logits": logits.tolist()}
+        answers[name] = {"prompt": prompt, "ids": ids, "most": most, "ends": sorted(ends), "logits": logits.tolist()}
     (out / "answers.json").write_text(json.dumps(answers))
 
 

@@ -41,14 +41,15 @@ const std::filesystem::path& folders() {
 TEST_CASE("published folders load and decode as transformers does, alone and as a pair",
           "[session][parity]") {
     const nlohmann::json answers = read_json_file(folders() / "answers.json");
-    REQUIRE(answers.size() == 11);
+    REQUIRE(answers.size() == 20);
     size_t stopped = 0;
     for (const auto& [name, answer] : answers.items()) {
         INFO(name);
         RunConfig config;
         config.teacher_dir = config.student_dir = (folders() / name).string();
         config.prompt = "given as ids";
-        config.max_tokens = 40;
+        const auto most = answer.at("most").get<int32_t>();
+        config.max_tokens = most;
         config.threads = 1;
         const auto pair = load_pair(config);
         CHECK_FALSE(pair->geometry_difference);
@@ -73,9 +74,20 @@ TEST_CASE("published folders load and decode as transformers does, alone and as 
             while (session.step()) {
             }
             CHECK(session.recording()->token_ids() == wanted);
-            const bool ended = wanted.size() < 40;
+            const bool ended = std::ssize(wanted) < most;
             CHECK(session.recording()->end()->stop_reason == (ended ? "stop_token" : "max_tokens"));
             stopped += ended;
+        }
+        // A cache policy that has room for all changes nothing; with little room it evicts, under every mask and cap.
+        config.mode = Mode::overfill;
+        for (const double budget : {500.0, 40.0}) {
+            config.student_cache = cache_policy_defaults("h2o", "a test");
+            config.student_cache.values["budget"] = budget;
+            DecodeSession session(pair, config, {}, &text);
+            while (session.step()) {
+            }
+            if (budget == 500.0) CHECK(session.recording()->token_ids() == wanted);
+            CHECK(session.recording()->steps() > 20);
         }
         CHECK(check_pair(config.teacher_dir, config.student_dir).same_tokenizer);
     }

@@ -108,6 +108,15 @@ TEST_CASE("a GGUF file and the same weights in safetensors give the same logits,
         CHECK_FALSE(geometry_difference(a, b));
         CHECK(a.rope_scaling.kind == b.rope_scaling.kind);
         CHECK(a.layer_windows == b.layer_windows);
+        CHECK((a.model_type == b.model_type || a.model_type == "mistral")); // its files are llama's
+        CHECK(a.multipliers.branch == b.multipliers.branch);
+        CHECK(a.multipliers.query == b.multipliers.query);
+        CHECK(a.layer_turns == b.layer_turns);
+        CHECK(a.rotary() == b.rotary());
+        CHECK(a.attention_cap == b.attention_cap);
+        CHECK(a.logit_cap == b.logit_cap);
+        CHECK(a.query_scale == b.query_scale);
+        CHECK(a.experts.used == b.experts.used);
         CHECK(a.rms_norm_eps == b.rms_norm_eps);
         CHECK(a.rope_theta == b.rope_theta);
         CHECK(a.tied_head == b.tied_head);
@@ -294,9 +303,10 @@ TEST_CASE("metadata become a configuration as a config.json does", "[gguf]") {
 TEST_CASE("what a GGUF file says that cannot be computed is refused by key or tensor", "[gguf]") {
     CHECK_THAT(refused([](auto& w) { w.remove("general.architecture"); }),
                ContainsSubstring("key general.architecture is missing"));
-    CHECK_THAT(refused([](auto& w) { w.text("general.architecture", "gemma3"); }),
-               ContainsSubstring("key general.architecture is gemma3, which is not supported") &&
-                   ContainsSubstring("llama, qwen2, qwen3"));
+    CHECK_THAT(refused([](auto& w) { w.text("general.architecture", "bert"); }),
+               ContainsSubstring("key general.architecture is bert, which is not supported") &&
+                   ContainsSubstring("supported: llama, qwen2, qwen3, granite, smollm3, olmo2, phi3, gemma2, "
+                                     "gemma3, qwen3moe; docs/howto/add-a-family.md"));
     for (const char* key :
          {"llama.block_count", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length",
           "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon"}) {
@@ -326,7 +336,7 @@ TEST_CASE("what a GGUF file says that cannot be computed is refused by key or te
     CHECK_THAT(refused([](auto& w) { w.number("llama.rope.dimension_count", 2); }),
                ContainsSubstring("llama.rope.dimension_count is 2"));
     CHECK_THAT(refused([](auto& w) { w.number("llama.expert_count", 8); }),
-               ContainsSubstring("key llama.expert_count is 8"));
+               ContainsSubstring("key llama.expert_used_count is missing"));
     CHECK_THAT(refused([](auto& w) { w.real("llama.logit_scale", 0.5F); }),
                ContainsSubstring("key llama.logit_scale is 0.5"));
     CHECK_THAT(refused([](auto& w) { w.real("llama.attention.scale", 0.1F); }),
@@ -334,7 +344,12 @@ TEST_CASE("what a GGUF file says that cannot be computed is refused by key or te
     CHECK_THAT(refused([](auto& w) { w.flag("llama.attention.causal", false); }),
                ContainsSubstring("llama.attention.causal is false"));
     CHECK_THAT(refused([](auto& w) { w.text("llama.rope.scaling.type", "longrope"); }),
-               ContainsSubstring("llama.rope.scaling.type is longrope"));
+               ContainsSubstring("tensor \"rope_factors_short.weight\": missing"));
+    CHECK_THAT(refused([](auto& w) { w.floats("rope_factors_long.weight", {2}); }),
+               ContainsSubstring("tensor \"rope_factors_short.weight\": missing"));
+    CHECK_THAT(
+        refused([](auto& w) { w.number("llama.expert_count", 2).number("llama.expert_used_count", 2); }),
+        ContainsSubstring("blk.0.ffn_gate.weight") && ContainsSubstring("no place in a mixtral model"));
     CHECK_THAT(refused([](auto& w) { w.text("llama.rope.scaling.type", "yarn"); }),
                ContainsSubstring("llama.rope.scaling.factor is missing"));
     CHECK_THAT(refused([](auto& w) {
@@ -368,10 +383,9 @@ TEST_CASE("what a GGUF file says that cannot be computed is refused by key or te
                }),
                ContainsSubstring(
                    "tensor \"blk.0.attn_q.weight\": its shape is [6, 8], the metadata ask for [8, 8]"));
-    for (const char* name :
-         {"blk.2.ffn_down.weight", "blk.0.attn_qkv.weight", "blk.0.ffn_gate_exps.weight",
-          "blk.0.attn_q_norm.weight", "blk.00.attn_q.weight", "blk.-1.attn_q.weight", "blk..weight", "blk.0.",
-          "rope_factors_long.weight", "attn_q.weight", "blk.0.attn_q.scale", "x"}) {
+    for (const char* name : {"blk.2.ffn_down.weight", "blk.0.attn_qkv.weight", "blk.0.ffn_gate_exps.weight",
+                             "blk.0.attn_q_norm.weight", "blk.00.attn_q.weight", "blk.-1.attn_q.weight",
+                             "blk..weight", "blk.0.", "attn_q.weight", "blk.0.attn_q.scale", "x"}) {
         CHECK_THAT(refused([&](auto& w) { w.floats(name, {4}); }),
                    ContainsSubstring(std::string("tensor \"") + name +
                                      "\": has no place in a llama model of 2 layers"));

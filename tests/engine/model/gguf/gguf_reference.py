@@ -100,8 +100,23 @@ MODELS = {
     "qwen2": shape("qwen2", 256, 512, 3, 4, 1, tie_word_embeddings=True, rope_theta=1000000.0, rms_norm_eps=1e-6),
     "qwen2 yarn": shape("qwen2", 96, 128, 2, 4, 2, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}),
     "qwen3": shape("qwen3", 256, 256, 3, 4, 2, head_dim=96, rope_theta=1000000.0, rms_norm_eps=1e-6),
+    "granite": shape("granite", 96, 128, 2, 4, 2, tie_word_embeddings=True, embedding_multiplier=12.0, residual_multiplier=0.22,
+                     attention_multiplier=0.125, logits_scaling=2.0),
+    "smollm3": shape("smollm3", 96, 128, 4, 4, 2, tie_word_embeddings=True, rope_theta=2000000.0, rms_norm_eps=1e-6),
+    "olmo2": shape("olmo2", 96, 128, 2, 4, 4, rope_theta=500000.0, rms_norm_eps=1e-6),
+    "phi3": shape("phi3", 96, 128, 2, 4, 2, original_max_position_embeddings=512, partial_rotary_factor=0.75,
+                  rope_scaling={"rope_type": "longrope", "short_factor": [1 + 0.1 * i for i in range(9)], "long_factor": [1.5 + 0.7 * i for i in range(9)]}),
+    "phi3 window": shape("phi3", 64, 96, 2, 4, 4, sliding_window=29),
+    "gemma2": shape("gemma2", 96, 128, 3, 4, 2, head_dim=32, query_pre_attn_scalar=32, sliding_window=29, tie_word_embeddings=True,
+                    attn_logit_softcapping=20.0, final_logit_softcapping=10.0),
+    "gemma3": shape("gemma3_text", 64, 96, 7, 4, 1, head_dim=32, query_pre_attn_scalar=32, sliding_window=29, tie_word_embeddings=True,
+                    rope_theta=1000000.0, rope_scaling={"rope_type": "linear", "factor": 8.0}),
+    "mixtral": shape("mixtral", 96, 64, 2, 4, 2, rope_theta=1000000.0, num_local_experts=3, num_experts_per_tok=2),
+    "qwen3 experts": shape("qwen3_moe", 64, 96, 2, 4, 2, head_dim=32, rope_theta=1000000.0, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
+                           norm_topk_prob=True),
 }
-LINEAR = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+ARCHITECTURES = {"mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3", "qwen3_moe": "qwen3moe"}
+LINEAR = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
           "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 
 
@@ -121,7 +136,27 @@ def metadata(writer, arch, config, tensors):
         writer.add_uint32(f"{arch}.rope.dimension_count", config["head_dim"])
     if config.get("sliding_window"):
         writer.add_uint32(f"{arch}.attention.sliding_window", config["sliding_window"])
+    for key, ours in (("attention.scale", "attention_multiplier"), ("embedding_scale", "embedding_multiplier"), ("residual_scale", "residual_multiplier"),
+                      ("logit_scale", "logits_scaling"), ("attn_logit_softcapping",) * 2, ("final_logit_softcapping",) * 2):
+        if ours in config:
+            writer.add_float32(f"{arch}.{key}", config[ours])
+    experts = config.get("num_local_experts") or config.get("num_experts")
+    if experts:
+        writer.add_uint32(f"{arch}.expert_count", experts)
+        writer.add_uint32(f"{arch}.expert_used_count", config["num_experts_per_tok"])
+    if "moe_intermediate_size" in config:
+        writer.add_uint32(f"{arch}.expert_feed_forward_length", config["moe_intermediate_size"])
+    if config["model_type"] == "phi3":
+        d = config["hidden_size"] // config["num_attention_heads"]
+        writer.add_uint32(f"{arch}.rope.dimension_count", int(d * config.get("partial_rotary_factor", 1)))
     scaling = config.get("rope_scaling") or {}
+    if scaling.get("rope_type") == "longrope":
+        original = config["original_max_position_embeddings"]
+        writer.add_uint32(f"{arch}.rope.scaling.original_context_length", original)
+        writer.add_float32(f"{arch}.rope.scaling.attn_factor",
+                           math.sqrt(1 + math.log(config["max_position_embeddings"] / original) / math.log(original)))
+        for kind in ("long", "short"):
+            tensors[f"rope_factors_{kind}.weight"] = (numpy.array(scaling[f"{kind}_factor"], numpy.float32), None)
     if scaling.get("rope_type") == "linear":
         writer.add_string(f"{arch}.rope.scaling.type", "linear")
         writer.add_float32(f"{arch}.rope.scaling.factor", scaling["factor"])
@@ -187,13 +222,14 @@ def write_file(writer, tensors):
 
 
 def write_model(out, source, rng, name, config):
-    arch = "llama" if config["model_type"] == "mistral" else config["model_type"]
+    family = config["model_type"]
+    arch = ARCHITECTURES.get(family, family)
     heads, kv_heads, hidden = config["num_attention_heads"], config["num_key_value_heads"], config["hidden_size"]
     d = config.get("head_dim") or hidden // heads
     inner = config["intermediate_size"]
     weights, tensors, turn = {}, {}, [0]
 
-    def packed(rows, columns, hf, theirs, order_heads=None):
+    def packed(rows, columns, hf, theirs, order_heads=None, experts=None):
         fitting = [kind for kind in TYPES if columns % size_of(kind)[0] == 0]
         kind = fitting[turn[0] % len(fitting)]
         turn[0] += 1
@@ -204,25 +240,50 @@ def write_model(out, source, rng, name, config):
         else:
             raw = quantize(rng.standard_normal((rows, columns), numpy.float32) * 0.2, Type[kind])
         values = dequantize(raw, Type[kind]).astype(numpy.float32).reshape(rows, columns)
+        if experts is not None:  # one tensor of all of them
+            raw = raw.reshape(experts, rows // experts, -1)
+            weights.update({hf.format(e): part for e, part in enumerate(values.reshape(experts, rows // experts, columns))})
+        else:
+            weights[hf] = from_pairs(values, order_heads) if order_heads else values
         tensors[theirs] = (raw, kind if kind not in ("F32", "F16") else None)
-        weights[hf] = from_pairs(values, order_heads) if order_heads else values
 
     def vector(n, mean, hf, theirs, order_heads=None):
         values = (mean + 0.2 * rng.standard_normal(n)).astype(numpy.float32)
         tensors[theirs] = (values, None)
+        if family.startswith("gemma") and "norm" in hf:  # the file's are larger by 1
+            values = values - numpy.float32(1)
         weights[hf] = from_pairs(values, order_heads) if order_heads else values
 
     packed(config["vocab_size"], hidden, "model.embed_tokens.weight", "token_embd.weight")
     widths = {"self_attn.q_proj": (heads * d, hidden), "self_attn.k_proj": (kv_heads * d, hidden), "self_attn.v_proj": (kv_heads * d, hidden),
               "self_attn.o_proj": (hidden, heads * d), "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden), "mlp.down_proj": (hidden, inner)}
-    turned = {"self_attn.q_proj": heads, "self_attn.k_proj": kv_heads} if arch == "llama" else {}
+    if family == "phi3":
+        widths = {"self_attn.qkv_proj": ((heads + 2 * kv_heads) * d, hidden), "self_attn.o_proj": widths["self_attn.o_proj"],
+                  "mlp.gate_up_proj": (2 * inner, hidden), "mlp.down_proj": widths["mlp.down_proj"]}
+    routed = {"mixtral": ("block_sparse_moe", ("w1", "w3", "w2")), "qwen3_moe": ("mlp", ("gate_proj", "up_proj", "down_proj"))}.get(family)
+    if routed:
+        widths = {part: shape for part, shape in widths.items() if not part.startswith("mlp")}
+    turned = {"self_attn.q_proj": heads, "self_attn.k_proj": kv_heads} if arch in ("llama", "granite", "smollm3") else {}
+    before, after = family != "olmo2", family == "olmo2" or family.startswith("gemma")
     for layer in range(config["num_hidden_layers"]):
         hf, theirs = f"model.layers.{layer}.", f"blk.{layer}."
-        vector(hidden, 1.0, hf + "input_layernorm.weight", theirs + "attn_norm.weight")
-        vector(hidden, 1.0, hf + "post_attention_layernorm.weight", theirs + "ffn_norm.weight")
-        if arch == "qwen3":
-            vector(d, 1.0, hf + "self_attn.q_norm.weight", theirs + "attn_q_norm.weight")
-            vector(d, 1.0, hf + "self_attn.k_norm.weight", theirs + "attn_k_norm.weight")
+        if before:
+            vector(hidden, 1.0, hf + "input_layernorm.weight", theirs + "attn_norm.weight")
+            vector(hidden, 1.0, hf + ("pre_feedforward_layernorm.weight" if after else "post_attention_layernorm.weight"), theirs + "ffn_norm.weight")
+        if after:
+            vector(hidden, 1.0, hf + "post_attention_layernorm.weight", theirs + "post_attention_norm.weight")
+            vector(hidden, 1.0, hf + "post_feedforward_layernorm.weight", theirs + "post_ffw_norm.weight")
+        if family in ("qwen3", "qwen3_moe", "olmo2", "gemma3_text"):
+            whole = family == "olmo2"
+            vector(heads * d if whole else d, 1.0, hf + "self_attn.q_norm.weight", theirs + "attn_q_norm.weight")
+            vector(kv_heads * d if whole else d, 1.0, hf + "self_attn.k_norm.weight", theirs + "attn_k_norm.weight")
+        if routed:
+            block, names = routed
+            experts, width = config.get("num_local_experts") or config["num_experts"], config.get("moe_intermediate_size", inner)
+            packed(experts, hidden, f"{hf}{block}.gate.weight", theirs + "ffn_gate_inp.weight")
+            for part, called in zip(("gate", "up", "down"), names):
+                rows, columns = (hidden, width) if part == "down" else (width, hidden)
+                packed(experts * rows, columns, hf + block + ".experts.{}." + called + ".weight", theirs + f"ffn_{part}_exps.weight", experts=experts)
         for part, (rows, columns) in widths.items():
             packed(rows, columns, f"{hf}{part}.weight", f"{theirs}{LINEAR[part]}.weight", turned.get(part))
             attention = part.startswith("self_attn")
