@@ -81,6 +81,8 @@ PlannedModel planned_model(const std::string& text) {
 }
 
 PlannedModel planned_model(const ModelConfig& config, const std::string& name) {
+    if (const auto missing = missing_in(Kernels::gpu, config))
+        throw Error("planning", name, fmt::format("the kernels of a GPU do not have {}", *missing));
     PlannedModel model;
     model.name = name;
     model.hidden = config.hidden_size;

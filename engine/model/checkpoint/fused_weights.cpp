@@ -22,12 +22,12 @@ StoredRows stored_rows(const ModelConfig& config, const WeightPlace& place) {
         own = {place.name.substr(0, stem) + std::string(fused), first, {all, config.hidden_size}};
         return true;
     };
-    static_cast<void>(rows("self_attn.q_proj.weight", fused_names[0], 0, q + 2 * kv) ||
-                      rows("self_attn.k_proj.weight", fused_names[0], q, q + 2 * kv) ||
-                      rows("self_attn.v_proj.weight", fused_names[0], q + kv, q + 2 * kv) ||
-                      rows("mlp.gate_proj.weight", fused_names[1], 0, 2 * config.intermediate_size) ||
-                      rows("mlp.up_proj.weight", fused_names[1], config.intermediate_size,
-                           2 * config.intermediate_size));
+    static_cast<void>(
+        rows("self_attn.q_proj.weight", fused_names[0], 0, q + 2 * kv) ||
+        rows("self_attn.k_proj.weight", fused_names[0], q, q + 2 * kv) ||
+        rows("self_attn.v_proj.weight", fused_names[0], q + kv, q + 2 * kv) ||
+        rows("mlp.gate_proj.weight", fused_names[1], 0, 2 * config.intermediate_size) ||
+        rows("mlp.up_proj.weight", fused_names[1], config.intermediate_size, 2 * config.intermediate_size));
     return own;
 }
 

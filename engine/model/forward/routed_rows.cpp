@@ -47,8 +47,8 @@ RoutedRows::RoutedRows(const Experts& experts, const at::Tensor& logits) {
     }
     for (size_t e = 0; e < rows.size(); ++e) {
         if (!rows[e].empty())
-            m_groups.push_back({static_cast<int64_t>(e), at::tensor(rows[e], at::kLong),
-                                at::tensor(shares[e], at::kFloat)});
+            m_groups.push_back(
+                {static_cast<int64_t>(e), at::tensor(rows[e], at::kLong), at::tensor(shares[e], at::kFloat)});
     }
 }
 

@@ -19,8 +19,7 @@ struct RoutedExpert {
 /// The experts of one row, ascending: the `used` largest logits (of equal ones the lower number), each with its softmax over all experts, or
 /// over the chosen ones (Experts::normalised). Nothing else in the call changes it. \param logits  [experts]
 /// Source: Shazeer et al. 2017; Jiang et al. 2024 (Mixtral).
-[[nodiscard]] std::vector<RoutedExpert> experts_of_row(const Experts& experts,
-                                                       std::span<const float> logits);
+[[nodiscard]] std::vector<RoutedExpert> experts_of_row(const Experts& experts, std::span<const float> logits);
 
 /// Which rows of a pass go to which expert.
 class RoutedRows {
@@ -32,7 +31,9 @@ public:
     };
     /// \param logits  of the router, [rows, experts], on any device: copied to the host
     RoutedRows(const Experts& experts, const at::Tensor& logits);
-    [[nodiscard]] const std::vector<Group>& groups() const { return m_groups; } ///< of experts that have rows, ascending
+    [[nodiscard]] const std::vector<Group>& groups() const {
+        return m_groups;
+    } ///< of experts that have rows, ascending
 
 private:
     std::vector<Group> m_groups;

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
+#include "engine/model/config/families.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/text/utf8.h"
 
@@ -344,8 +345,7 @@ void read_gemma(const Architecture& architecture, const Keys& keys, ModelConfig&
 }
 
 int64_t num_experts(const Keys& keys) {
-    constexpr int64_t most = 1 << 12;
-    return keys.file().integer(keys.of("expert_count"), 0, most).value_or(0);
+    return keys.file().integer(keys.of("expert_count"), 0, max_experts).value_or(0);
 }
 
 void read_experts(const Keys& keys, ModelConfig& config) {

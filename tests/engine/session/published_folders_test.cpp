@@ -1,12 +1,16 @@
 // Folders as the model families publish them: every spelling of config.json, shards, tied heads, lists of end tokens.
 #include "engine/base/json_file.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/derive/write_folder.h"
+#include "engine/model/model_source.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "tests/support/forward.h"
 
+#include <ATen/ops/allclose.h>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
@@ -90,6 +94,30 @@ TEST_CASE("published folders load and decode as transformers does, alone and as 
             CHECK(session.recording()->steps() > 20);
         }
         CHECK(check_pair(config.teacher_dir, config.student_dir).same_tokenizer);
+
+        // A student made of it, and its folder: what files fuse is fused there too.
+        config.student_cache = cache_policy_defaults("full", "a test");
+        config.student_dir = "derive:bits=4,skip_mlp=1,skip_attention=2";
+        const auto derived = load_pair(config);
+        CHECK_FALSE(derived->geometry_difference);
+        DecodeSession session(derived, config, {}, &text);
+        while (session.step()) {
+        }
+        CHECK(session.recording()->steps() > 20);
+        const std::filesystem::path out = folders() / "derived";
+        std::filesystem::remove_all(out);
+        const auto source = ModelSource::open(config.teacher_dir);
+        write_folder(*source, *derived->student, out);
+        const auto again = LlamaModel::load(out, at::kCPU, at::kFloat);
+        const auto row_of = [&](const LlamaModel& model) {
+            return extend(model, *model.make_cache(64), text.prompt.ids, Rows::last,
+                          Origin::student_prefill)[0];
+        };
+        CHECK(at::allclose(row_of(*again), row_of(*derived->student), 1e-4, 1e-4));
+        std::vector<std::string> written = Checkpoint::open(out).names(), published;
+        for (const std::string& tensor : Checkpoint::open(config.teacher_dir).names())
+            if (tensor != "lm_head.weight" || !pair->teacher->config().tied_head) published.push_back(tensor);
+        CHECK(written == published);
     }
     CHECK(stopped == 14); // the seven folders whose generation_config.json lists one of the drawn tokens
 }
