@@ -77,6 +77,7 @@ void fill(Problem& p, Random& random, const Wanted& wanted) {
     p.in.k_cache.narrow(1, length, capacity - length).fill_(test::nan);
     p.in.v_cache.narrow(1, length, capacity - length).fill_(test::nan);
     p.in.scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
+    p.in.soft_cap = random.pick<double>({0, 0, 1.5});
     for (int64_t r = 0; r < rows; ++r)
         p.num_visible.push_back(wanted.own ? length : length - rows + r + 1);
     if (wanted.own) {
@@ -161,7 +162,9 @@ void by_hand(const AttentionInputs& in, at::Tensor& out, at::Tensor& probabiliti
                 values = at::cat({values, in.own_v[r][h / group].unsqueeze(0).to(at::kDouble)});
             }
             if (positions.empty()) continue;
-            const at::Tensor p = at::softmax(at::mv(keys, in.q[r][h].to(at::kDouble)) * in.scale, 0);
+            at::Tensor scores = at::mv(keys, in.q[r][h].to(at::kDouble)) * in.scale;
+            if (in.soft_cap > 0) scores = at::tanh(scores / in.soft_cap) * in.soft_cap;
+            const at::Tensor p = at::softmax(scores, 0);
             at::Tensor dropped = p.clone();
             for (size_t i = 0; i < positions.size(); ++i) {
                 const int64_t at_i = static_cast<int64_t>(i);

@@ -186,6 +186,11 @@ TEST_CASE("elementwise and norm kernels agree with their references", "[kernels]
             REQUIRE(relative_error(kernels::rms_norm(x, w, 1e-5), kernels::reference::rms_norm(x, w, 1e-5)) <
                     1e-6);
             REQUIRE(relative_error(kernels::silu_mul(x, y), kernels::reference::silu_mul(x, y)) < 1e-6);
+            const auto gelu = [&](const auto& gated) { return gated(kernels::Activation::gelu_tanh, x, y); };
+            REQUIRE(relative_error(gelu(kernels::gated), gelu(kernels::reference::gated)) < 1e-6);
+            at::Tensor capped = x.clone();
+            kernels::soft_cap_(capped, 4.0);
+            REQUIRE((capped - at::tanh(x.to(at::kDouble) / 4) * 4).abs().max().item<double>() < 4e-6);
             const int64_t heads = random.between(1, 6);
             const int64_t half = random.between(1, 40);
             const at::Tensor angles = random.normal({rows, half}, 10.0);
@@ -194,6 +199,15 @@ TEST_CASE("elementwise and norm kernels agree with their references", "[kernels]
             kernels::rope_(ours, angles.cos(), angles.sin());
             kernels::reference::rope_(reference, angles.cos(), angles.sin());
             REQUIRE(relative_error(ours, reference) < 1e-6);
+            // The first channels alone.
+            at::Tensor part = random.normal({rows, heads, 2 * half + 6});
+            const at::Tensor whole = part.clone();
+            at::Tensor turned = part.narrow(2, 0, 2 * half).contiguous();
+            kernels::rope_(part, angles.cos(), angles.sin());
+            kernels::rope_(turned, angles.cos(), angles.sin());
+            REQUIRE(same_bits(part.narrow(2, 0, 2 * half).contiguous(), turned));
+            REQUIRE(same_bits(part.narrow(2, 2 * half, 6).contiguous(),
+                              whole.narrow(2, 2 * half, 6).contiguous()));
         }
     }
 }
@@ -238,6 +252,23 @@ TEST_CASE("rope turns a strided view in place and nothing beside it", "[kernels]
     REQUIRE(same_bits(view, expected));
     REQUIRE(same_bits(fused.narrow(1, 0, 2), before.narrow(1, 0, 2)));
     REQUIRE(same_bits(fused.narrow(1, 6, 4), before.narrow(1, 6, 4)));
+}
+
+TEST_CASE("gelu and the soft cap are exact at their ends and pass NaN on", "[kernels][dense]") {
+    const float inf = std::numeric_limits<float>::infinity();
+    const at::Tensor ends = at::tensor({0.0F, 1000.0F, -1000.0F, std::nanf(""), 1e-6F, inf});
+    for (const Isa isa : test::own_isas()) {
+        const Setting setting(isa);
+        const at::Tensor y = kernels::gated(kernels::Activation::gelu_tanh, ends, at::ones_like(ends));
+        REQUIRE((y[0].item<float>() == 0.0F && y[1].item<float>() == 1000.0F && y[2].item<float>() == 0.0F));
+        REQUIRE(std::isnan(y[3].item<float>()));
+        at::Tensor capped = ends.clone();
+        kernels::soft_cap_(capped, 5.0);
+        REQUIRE((capped[0].item<float>() == 0.0F && capped[1].item<float>() == 5.0F));
+        REQUIRE((capped[2].item<float>() == -5.0F && capped[5].item<float>() == 5.0F));
+        REQUIRE(std::isnan(capped[3].item<float>()));
+        REQUIRE(std::abs(capped[4].item<float>() - 1e-6F) < 1e-12F); // no digit is lost near 0
+    }
 }
 
 TEST_CASE("silu is exact at its ends and passes NaN on", "[kernels][dense]") {

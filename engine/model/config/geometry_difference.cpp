@@ -72,8 +72,8 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
     compare("max_position", teacher.max_position, student.max_position);
     for (int64_t i = 0; !difference && i < teacher.num_layers; ++i)
         if (teacher.rope(i) != student.rope(i))
-            difference = fmt::format("RoPE of layer {}: teacher {}, student {}", i, rope_name(teacher.rope(i)),
-                                     rope_name(student.rope(i)));
+            difference = fmt::format("RoPE of layer {}: teacher {}, student {}", i,
+                                     rope_name(teacher.rope(i)), rope_name(student.rope(i)));
     for (int64_t i = 0; !difference && i < teacher.num_layers; ++i) {
         const auto effective = [i](const ModelConfig& config) {
             const int64_t window = config.window(i);

@@ -168,7 +168,7 @@ TEST_CASE("matrices that stay in blocks hold the file's numbers and as many byte
         const std::vector<int32_t> tokens = random_tokens(30, config.vocab_size, seed(34));
         const at::Tensor a = logits_of(*model, tokens), b = logits_of(*plain, tokens);
         CHECK((a - b).norm().item<double>() <
-              0.05 * b.norm().item<double>()); // weights rounded to bf16 or not
+              0.1 * b.norm().item<double>()); // weights rounded to bf16 or not
     }
     CHECK(kept == std::set<std::string>{"Q4_0", "Q4_1", "Q8_0"});
 }
