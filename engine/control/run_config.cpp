@@ -4,6 +4,7 @@
 #include "engine/control/parameter_json.h"
 #include "engine/control/parameters.h"
 #include "engine/control/stored_config.h"
+#include "engine/policies/outside_policy.h"
 #include "engine/refresh/json_fields.h"
 
 #include <fmt/format.h>
@@ -148,9 +149,8 @@ void check_run_config(const RunConfig& config, const std::string& what) {
     for (const Parameter& parameter : parameters()) {
         if (parameter.of_policy) continue;
         // A value that its own parameter would not take is out of range.
-        if (const std::optional<std::string> value = parameter_value(config, parameter.key)) {
-            set_parameter(copy, parameter.key, *value);
-        }
+        const std::optional<std::string> value = parameter_value(config, parameter.key);
+        if (value && !is_outside_policy(*value)) set_parameter(copy, parameter.key, *value);
     }
     if (config.threads < 0 || config.threads > max_threads) {
         throw Error("checking the configuration of", what, "threads is out of range",

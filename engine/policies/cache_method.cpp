@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/policies/methods/method_list.h"
+#include "engine/policies/outside_policy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -30,6 +31,7 @@ std::span<const CacheMethod> cache_methods() {
 }
 
 const CacheMethod* find_cache_method(std::string_view name) {
+    if (is_outside_policy(name)) return &outside_method();
     const auto all = cache_methods();
     const auto found = std::ranges::find(all, name, &CacheMethod::name);
     return found == all.end() ? nullptr : &*found;

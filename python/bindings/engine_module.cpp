@@ -8,6 +8,7 @@
 #include "kernels/shared/device_failure.h"
 #include "python/bindings/arrays.h"
 #include "python/bindings/live_session.h"
+#include "python/bindings/policy_view.h"
 #include "python/bindings/without_lock.h"
 
 #include <c10/util/Exception.h>
@@ -232,6 +233,8 @@ void bind_session(nb::module_& module) {
             std::vector<std::tuple<std::string, int64_t, double>> all;
             for (const auto& signal : s.signals())
                 all.emplace_back(signal->name(), signal->calls(), signal->total_ms());
+            if (const PythonPolicy* policy = s.policy())
+                all.emplace_back(policy->name(), policy->cost().calls.load(), policy->cost().ms.load());
             return all;
         });
 }
@@ -254,26 +257,39 @@ NB_MODULE(_engine, module) {
         .def("signal", &StepView::signal, nb::arg("name"), nb::arg("back") = 0)
         .def_prop_ro("logits", &StepView::logits, nb::sig("def logits(self) -> torch.Tensor"));
     nb::class_<PythonSignal>(module, "Signal", "A signal written in Python, ready for one run.");
+    nb::class_<PythonPolicy>(module, "Policy", "A cache policy written in Python, ready for one run.");
+    bind_policy_view(module);
     bind_session(module);
+    module.def("make_policy", [](const std::string& name, nb::object begin) {
+        return std::make_shared<PythonPolicy>(name, std::move(begin));
+    });
     module.def("open_pair", [](const std::string& json) {
         const RunConfig config = config_of(json);
         return interruptible([&](const GoesOn& goes_on) { return open_pair(config, goes_on); });
     });
     module.def("make_signal", &make_signal);
-    module.def("start", [](const std::shared_ptr<LoadedPair>& pair, const std::string& json,
-                           const Session::Signals& signals, const std::string& record) {
-        const RunConfig config = config_of(json);
-        return interruptible([&](const GoesOn& goes_on) {
-            return std::make_shared<Session>(*pair, config, signals, record, goes_on);
-        });
-    });
-    module.def("branch", [](const std::shared_ptr<LoadedPair>& pair,
-                            const std::shared_ptr<Recording>& recorded, int64_t after, int32_t max_tokens,
-                            const Session::Signals& signals, const std::string& record) {
-        return interruptible([&](const GoesOn& goes_on) {
-            return std::make_shared<Session>(*pair, *recorded, after, max_tokens, signals, record, goes_on);
-        });
-    });
+    module.def(
+        "start",
+        [](const std::shared_ptr<LoadedPair>& pair, const std::string& json, const Session::Signals& signals,
+           const Session::Policy& policy, const std::string& record) {
+            const RunConfig config = config_of(json);
+            return interruptible([&](const GoesOn& goes_on) {
+                return std::make_shared<Session>(*pair, config, signals, policy, record, goes_on);
+            });
+        },
+        nb::arg("pair"), nb::arg("config"), nb::arg("signals"), nb::arg("policy").none(), nb::arg("record"));
+    module.def(
+        "branch",
+        [](const std::shared_ptr<LoadedPair>& pair, const std::shared_ptr<Recording>& recorded, int64_t after,
+           int32_t max_tokens, const Session::Signals& signals, const Session::Policy& policy,
+           const std::string& record) {
+            return interruptible([&](const GoesOn& goes_on) {
+                return std::make_shared<Session>(*pair, *recorded, after, max_tokens, signals, policy, record,
+                                                 goes_on);
+            });
+        },
+        nb::arg("pair"), nb::arg("recorded"), nb::arg("after"), nb::arg("max_tokens"), nb::arg("signals"),
+        nb::arg("policy").none(), nb::arg("record"));
     nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_all_work));
 }
 

@@ -1,6 +1,8 @@
 #include "python/bindings/live_session.h"
 
 #include "engine/base/error.h"
+#include "engine/control/cache_choice.h"
+#include "engine/policies/outside_policy.h"
 #include "engine/record/runs/rebuild.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/pair/run_text.h"
@@ -15,6 +17,10 @@ namespace {
 
 SignalSources sources_of(const LiveSession::Signals& signals) {
     return {signals.begin(), signals.end()};
+}
+
+TensorPolicyFactory factory_of(const LiveSession::Policy& policy) {
+    return policy ? policy->factory() : TensorPolicyFactory();
 }
 
 /// What of the run's models is not in the pair is read.
@@ -39,9 +45,10 @@ std::shared_ptr<LoadedPair> open_pair(const RunConfig& config, const GoesOn& goe
     return std::make_shared<LoadedPair>(LoadedPair{run.pair, config});
 }
 
-LiveSession::LiveSession(const LoadedPair& pair, const RunConfig& config, Signals signals,
+LiveSession::LiveSession(const LoadedPair& pair, const RunConfig& config, Signals signals, Policy policy,
                          const std::filesystem::path& record, const GoesOn& goes_on)
-    : m_signals(std::move(signals)) {
+    : m_signals(std::move(signals))
+    , m_policy(std::move(policy)) {
     check_run(config);
     begin_trace(record);
     PreparedRun run = prepared(pair, config, {}, goes_on);
@@ -50,13 +57,16 @@ LiveSession::LiveSession(const LoadedPair& pair, const RunConfig& config, Signal
                                                       .text = run.text,
                                                       .execution = run.execution,
                                                       .sources = sources_of(m_signals),
+                                                      .cache_policy = factory_of(m_policy),
                                                       .trace = m_trace.get()},
                                            [&](double) { return goes_on(); });
 }
 
 LiveSession::LiveSession(const LoadedPair& pair, const Recording& recorded, int64_t step, int32_t max_tokens,
-                         Signals signals, const std::filesystem::path& record, const GoesOn& goes_on)
-    : m_signals(std::move(signals)) {
+                         Signals signals, Policy policy, const std::filesystem::path& record,
+                         const GoesOn& goes_on)
+    : m_signals(std::move(signals))
+    , m_policy(std::move(policy)) {
     if (step < 0 || step > newest_reached(recorded))
         throw Error("branching", fmt::format("step {}", step),
                     fmt::format("the run can be left after steps 0 to {}", newest_reached(recorded)));
@@ -68,6 +78,10 @@ LiveSession::LiveSession(const LoadedPair& pair, const Recording& recorded, int6
                         "max_tokens takes a larger number");
         rebuild.config.max_tokens = max_tokens;
     }
+    const std::string& recorded_policy = deciding_cache(rebuild.config).policy;
+    if (m_policy && outside_policy_name(recorded_policy) != m_policy->name())
+        throw Error("branching", fmt::format("cache policy {}", m_policy->name()),
+                    fmt::format("the run was made with {}", outside_policy_name(recorded_policy)));
     RunConfig models = rebuild.config;
     models.teacher_dir = rebuild.config.teacher_dir = pair.config.teacher_dir;
     models.student_dir = rebuild.config.student_dir = pair.config.student_dir;
@@ -78,7 +92,8 @@ LiveSession::LiveSession(const LoadedPair& pair, const Recording& recorded, int6
         std::make_shared<const RunText>(RunText{{rebuild.rendered_prompt, rebuild.prompt_ids, 0}, {}}),
         goes_on);
     m_driver = make_again(
-                   rebuild, run.pair, [&](int64_t) { return goes_on(); }, &recorded, sources_of(m_signals))
+                   rebuild, run.pair, [&](int64_t) { return goes_on(); }, &recorded, sources_of(m_signals),
+                   factory_of(m_policy))
                    .driver;
     if (m_trace) m_driver->record_into(*m_trace);
 }

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/run_driver.h"
+#include "python/bindings/python_policy.h"
 #include "python/bindings/python_signal.h"
 #include "python/bindings/turns.h"
 
@@ -34,15 +35,17 @@ using GoesOn = std::function<bool()>;
 class LiveSession {
 public:
     using Signals = std::vector<std::shared_ptr<PythonSignal>>;
+    using Policy =
+        std::shared_ptr<PythonPolicy>; ///< the cache policy of the decoder; null: one of the engine
 
     /// Prefill and first token. Throws Error.
     /// \param record  trace to be written; empty: none
-    LiveSession(const LoadedPair& pair, const RunConfig& config, Signals signals,
+    LiveSession(const LoadedPair& pair, const RunConfig& config, Signals signals, Policy policy,
                 const std::filesystem::path& record, const GoesOn& goes_on);
     /// A recorded run again as after step `step`, going on as a branch of it. Throws Error.
     /// \param max_tokens  0: as recorded
     LiveSession(const LoadedPair& pair, const Recording& recorded, int64_t step, int32_t max_tokens,
-                Signals signals, const std::filesystem::path& record, const GoesOn& goes_on);
+                Signals signals, Policy policy, const std::filesystem::path& record, const GoesOn& goes_on);
     ~LiveSession();
     LiveSession(const LiveSession&) = delete;
     LiveSession& operator=(const LiveSession&) = delete;
@@ -61,7 +64,8 @@ public:
     [[nodiscard]] std::shared_ptr<Recording> recording();
     [[nodiscard]] RunConfig config();
     [[nodiscard]] bool finished();
-    [[nodiscard]] const Signals& signals() const { return m_signals; } ///< never changes
+    [[nodiscard]] const Signals& signals() const { return m_signals; }          ///< never changes
+    [[nodiscard]] const PythonPolicy* policy() const { return m_policy.get(); } ///< the same
 
     /// Something about the session between two steps. Throws Error where it is closed.
     template <class Look>
@@ -78,6 +82,7 @@ private:
 
     Turns m_turns;
     Signals m_signals;
+    Policy m_policy;
     std::filesystem::path m_record;
     std::unique_ptr<TraceStore> m_trace;    ///< null: not recorded; outlives the driver
     std::unique_ptr<RunDriver> m_driver;    ///< null: closed

@@ -174,6 +174,23 @@ void bind_attention(nb::module_& module) {
         .def("whole", &whole_rows);
 }
 
+/// [positions]: what the cache policy last gave each entry of a KV head; NaN where it gave none. From now on it tells them at every step.
+Array<float> scores_of(const Recording& recording, int64_t layer, int64_t kv_head) {
+    const RunInfo& info = recording.info();
+    if (layer < 0 || layer >= info.layers || kv_head < 0 || kv_head >= info.kv_heads)
+        throw Error("reading scores of a cache policy", fmt::format("layer {}, KV head {}", layer, kv_head),
+                    fmt::format("the cache has layers 0 to {} and KV heads 0 to {}", info.layers - 1,
+                                info.kv_heads - 1));
+    recording.entry_scores().ask();
+    std::vector<float> scores(info.prompt_ids.size() + static_cast<size_t>(recording.steps()),
+                              std::numeric_limits<float>::quiet_NaN());
+    for (size_t position = 0; position < scores.size(); ++position)
+        if (const auto score =
+                recording.entry_scores().at(layer * info.kv_heads + kv_head, static_cast<int64_t>(position)))
+            scores[position] = score->value;
+    return array_of(std::move(scores));
+}
+
 } // namespace
 
 void bind_recording(nb::module_& module) {
@@ -212,6 +229,7 @@ void bind_recording(nb::module_& module) {
              [](const Recording& r, int64_t position, bool teacher) {
                  return std::const_pointer_cast<AttentionRows>(r.attention(position, teacher));
              })
+        .def("scores", &scores_of)
         .def("table", &table_of, nb::sig("def table(self, name: str, /) -> dict[str, typing.Any]"))
         .def("newest_reached", &newest_reached)
         .def("save",

@@ -5,7 +5,9 @@
 #include "engine/control/derive/derive_spec.h"
 #include "engine/control/named_policies.h"
 #include "engine/control/parameters.h"
+#include "engine/policies/cache_scores.h"
 #include "engine/tasks/prompt_file.h"
+#include "python/bindings/arrays.h"
 #include "python/bindings/python_errors.h"
 #include "python/bindings/recording_bindings.h"
 #include "python/bindings/without_lock.h"
@@ -28,6 +30,7 @@ namespace refreshlab::python {
 namespace {
 
 namespace nb = nanobind;
+using Scores = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 RunConfig config_of(const std::string& json) {
     return run_config_from_json(parse_json(json, "the configuration"), "the configuration");
@@ -77,6 +80,22 @@ NB_MODULE(_records, module) {
     });
     module.def("named_cache_policy",
                [](const std::string& name) { return json_text(to_json(named_cache_policy(name, "cache"))); });
+    module.def(
+        "top",
+        [](const Scores& scores, int64_t k) {
+            return array_of(cache_scores::top({scores.data(), scores.shape(0)}, k));
+        },
+        nb::sig("def top(scores: numpy.typing.NDArray[numpy.float32], k: int, /) -> "
+                "numpy.typing.NDArray[numpy.int64]"));
+    module.def(
+        "pooled",
+        [](const Scores& scores, int64_t kernel, bool mean) {
+            using cache_scores::Pooling;
+            return array_of(cache_scores::pooled({scores.data(), scores.shape(0)}, kernel,
+                                                 mean ? Pooling::mean : Pooling::max));
+        },
+        nb::sig("def pooled(scores: numpy.typing.NDArray[numpy.float32], kernel: int, mean: bool, /) -> "
+                "numpy.typing.NDArray[numpy.float32]"));
     module.def("cache_policy_from_json", [](const std::string& json) {
         return json_text(to_json(cache_policy_from_json(parse_json(json, "cache"), "cache")));
     });

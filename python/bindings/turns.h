@@ -20,8 +20,8 @@ public:
             : m_turns(turns) {
             std::unique_lock lock(m_turns.m_mutex);
             if (m_turns.m_whose == std::this_thread::get_id())
-                throw Error("using a session", {}, "a signal of it is being measured",
-                            "read the step that the signal is shown");
+                throw Error("using a session", {}, "code of its own is at work in a step",
+                            "a signal or a cache policy reads what it is shown");
             const uint64_t mine = m_turns.m_next++;
             m_turns.m_changed.wait(lock, [&] { return m_turns.m_now == mine; });
             m_turns.m_whose = std::this_thread::get_id();

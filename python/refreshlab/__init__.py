@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._command import Figure, figure, landscape, sweep
     from .errors import BadInput, Error, Failure
+    from .policy import CachePolicy, PolicyModel, pooled, top
     from .recording import (Attention, Candidate, Drift, Landscape, Recording, Refresh, SignalInfo, Step, Token, Trace, policy_presets,
                             read_trace, settings)
-    from .session import Cache, Cost, Entries, OwnSignal, Pair, Session, StepView, refresh_when, signal
+    from .session import Cache, Cost, Entries, OwnSignal, Pair, PolicyView, Session, StepView, refresh_when, signal
 
 # A name loads its module when it is first used: the command starts without NumPy, and traces are read without libtorch.
 _modules = {
@@ -33,13 +34,14 @@ _modules = {
     "errors": ["BadInput", "Error", "Failure"],
     "recording": ["Attention", "Candidate", "Drift", "Landscape", "Recording", "Refresh", "SignalInfo", "Step", "Token", "Trace",
                   "policy_presets", "read_trace", "settings"],
-    "session": ["Cache", "Cost", "Entries", "OwnSignal", "Pair", "Session", "StepView", "refresh_when", "signal"],
+    "policy": ["CachePolicy", "PolicyModel", "pooled", "top"],
+    "session": ["Cache", "Cost", "Entries", "OwnSignal", "Pair", "PolicyView", "Session", "StepView", "refresh_when", "signal"],
 }
 _module_of = {name: module for module, names in _modules.items() for name in names}
 
-__all__ = ["Attention", "BadInput", "Cache", "Candidate", "Cost", "Drift", "Entries", "Error", "Failure", "Figure", "Landscape", "OwnSignal",
-           "Pair", "Recording", "Refresh", "Session", "SignalInfo", "Step", "StepView", "Token", "Trace", "figure", "landscape",
-           "policy_presets", "read_trace", "refresh_when", "settings", "signal", "sweep"]
+__all__ = ["Attention", "BadInput", "Cache", "CachePolicy", "Candidate", "Cost", "Drift", "Entries", "Error", "Failure", "Figure", "Landscape",
+           "OwnSignal", "Pair", "PolicyModel", "PolicyView", "Recording", "Refresh", "Session", "SignalInfo", "Step", "StepView", "Token", "Trace",
+           "figure", "landscape", "policy_presets", "pooled", "read_trace", "refresh_when", "settings", "signal", "sweep", "top"]
 
 
 def __getattr__(name: str) -> Any:

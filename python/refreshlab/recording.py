@@ -299,6 +299,11 @@ class Recording:
         rows = self._record.attention(position, teacher)
         return None if rows is None else Attention(rows)
 
+    def scores(self, layer: int, kv_head: int) -> NDArray[np.float32]:
+        """[positions]: what the cache policy last gave each entry of a KV head when it chose: larger ones stay, or are read, rather. NaN where it
+        gave none. Known while the run is in memory; no trace has it. A policy that chooses at every step tells them from the first call on."""
+        return self._record.scores(layer, kv_head)
+
     @property
     def summary(self) -> dict[str, Any]:
         """The numbers of the run, as ``refreshlab run --summary`` writes them (docs/reference/summary.md)."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from . import _installed, _records
 from .errors import BadInput, Failure
+from .policy import CachePolicy, _begin, _name_of
 from .recording import Candidate, Path, Recording, Step, Token
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ except ImportError as error:
 
 Setting = bool | int | float | str | Sequence[int] | None
 Policy = str | Mapping[str, Any]
+CacheChoice = Policy | CachePolicy | type[CachePolicy]
 StepView = _engine.StepView
+PolicyView = _engine.PolicyView
 
 
 def _text(value: Setting) -> str:
@@ -128,10 +131,11 @@ def refresh_when(function: _Function | None = None, /, *, name: str | None = Non
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a signal written in Python has taken of a session."""
+    """What a signal or a cache policy written in Python has taken of a session."""
     calls: int
     total_ms: float
-    """Milliseconds of all calls, waits for the interpreter's lock included. They are part of the steps' time (``signals_ms``)."""
+    """Milliseconds of all calls, waits for the interpreter's lock included. They are part of the steps' time: a signal's of ``signals_ms``, a
+    policy's of the forward and of the prefill."""
 
     @property
     def mean_ms(self) -> float:
@@ -175,6 +179,10 @@ def _signals_for_engine(signals: Sequence[OwnSignal]) -> list[_engine.Signal]:
             for own, letter in zip(signals, _letters)]
 
 
+def _policy_for_engine(own: CachePolicy | None) -> _engine.Policy | None:
+    return None if own is None else _engine.make_policy(_name_of(own), _begin(own))
+
+
 def _policy(policy: Policy, signals: Sequence[OwnSignal]) -> dict[str, Any]:
     """A policy as the engine's JSON. A trigger on a signal of Python says so, and what refreshes by itself gets a trigger."""
     if isinstance(policy, str):
@@ -196,7 +204,14 @@ def _policy(policy: Policy, signals: Sequence[OwnSignal]) -> dict[str, Any]:
     return dict(json.loads(_records.policy_from_json(json.dumps(data))))
 
 
-def _cache_policy(cache: Policy) -> dict[str, Any]:
+def _made(cache: CacheChoice) -> Policy | CachePolicy:
+    """A policy of Python as an object: a class stands for one with its defaults."""
+    return cache() if isinstance(cache, type) else cache
+
+
+def _cache_policy(cache: Policy | CachePolicy) -> dict[str, Any]:
+    if isinstance(cache, CachePolicy):
+        cache = {"policy": f"python:{_name_of(cache)}"}
     text = _records.named_cache_policy(cache) if isinstance(cache, str) else _records.cache_policy_from_json(json.dumps(dict(cache)))
     return dict(json.loads(text))
 
@@ -253,14 +268,16 @@ class Pair:
         facts: dict[str, Any] | None = self._facts.get(which)
         return facts
 
-    def session(self, prompt: str, *, policy: Policy = "none", cache: Policy = "full", teacher_cache: Policy = "full",
+    def session(self, prompt: str, *, policy: Policy = "none", cache: CacheChoice = "full", teacher_cache: CacheChoice = "full",
                 mode: str | None = None, max_tokens: int = 256, seed: int = 0, temperature: float = 0, given: str = "",
                 raw_prompt: bool = False, settings: Mapping[str, Setting] | None = None, signals: Sequence[OwnSignal] = (),
                 record: Path | None = None) -> Session:
         """Starts a run: reads the prompt and chooses the first token. It is the run of ``refreshlab run`` with the same settings, bit for bit.
 
         :param policy: when to refresh: a preset (``policy_presets``), a JSON file, or the policy as data (docs/reference/refresh-policies.md)
-        :param cache: which entries the student's cache keeps: a cache policy, a JSON file, or as data (docs/reference/cache-policies.md)
+        :param cache: which entries the student's cache keeps: a cache policy, a JSON file, or as data (docs/reference/cache-policies.md); or a
+            ``CachePolicy`` written in Python
+        :param teacher_cache: the same of the teacher, which decodes in mode teacher
         :param mode: that of the pair, unless given
         :param max_tokens: N
         :param given: the continuation, where it is read instead of drawn
@@ -272,6 +289,7 @@ class Pair:
         Raises BadInput, Failure, KeyboardInterrupt at Ctrl-C.
         """
         config = json.loads(self._pair.config())
+        cache, teacher_cache = _made(cache), _made(teacher_cache)
         config.update(prompt=prompt, given_text=given, raw_prompt=raw_prompt,
                       policy=_policy(policy, signals), student_cache=_cache_policy(cache), teacher_cache=_cache_policy(teacher_cache))
         if mode is not None:
@@ -280,20 +298,24 @@ class Pair:
         text = _records.with_settings(json.dumps(config), [(key, _text(value)) for key, value in wanted.items()])
         text = _records.with_task(text, os.path.join(_installed.assets(), "prompts"))
         engine_signals = _signals_for_engine(signals)
-        return Session(self, _engine.start(self._pair, text, engine_signals, os.fspath(record or "")), tuple(signals))
+        deciding = teacher_cache if config["mode"] == "teacher" else cache
+        own = deciding if isinstance(deciding, CachePolicy) else None
+        return Session(self, _engine.start(self._pair, text, engine_signals, _policy_for_engine(own), os.fspath(record or "")), tuple(signals), own)
 
     def branch(self, recording: Recording, after: int, *, max_tokens: int | None = None, signals: Sequence[OwnSignal] = (),
-               record: Path | None = None) -> Session:
+               cache: CachePolicy | type[CachePolicy] | None = None, record: Path | None = None) -> Session:
         """Makes a recorded run again up to step ``after`` (0: the prompt alone) and waits there as a branch of it, whose first own step is the
         next. The state is that of the step bit for bit where kernels round alike.
 
         :param max_tokens: N, unless it is the run's
         :param signals: those written in Python that the run had
+        :param cache: the same: its cache policy, where that is written in Python
 
         Raises BadInput where another token comes out than was recorded.
         """
+        own = cache() if isinstance(cache, type) else cache
         return Session(self, _engine.branch(self._pair, recording._record, after, max_tokens or 0, _signals_for_engine(signals),
-                                            os.fspath(record or "")), tuple(signals))
+                                            _policy_for_engine(own), os.fspath(record or "")), tuple(signals), own)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a pair is not pickled: it holds the weights of its models; open it in each process")
@@ -309,10 +331,12 @@ class Session:
     Ctrl-C   ends a call between two steps, and the run can go on.
     """
 
-    def __init__(self, pair: Pair, session: _engine.Session, signals: tuple[OwnSignal, ...]) -> None:
+    def __init__(self, pair: Pair, session: _engine.Session, signals: tuple[OwnSignal, ...],
+                 cache: CachePolicy | None) -> None:
         self._pair = pair
         self._session = session
         self._signals = signals
+        self._own_cache = cache
         self._recording: Recording | None = None
 
     @property
@@ -386,7 +410,7 @@ class Session:
     def branch(self, after: int, *, max_tokens: int | None = None, record: Path | None = None) -> Session:
         """Another session that begins with the steps of this one up to ``after``; this one stays as it is. The steps are made again: see
         ``Pair.branch()``."""
-        return self._pair.branch(self.recording, after, max_tokens=max_tokens, signals=self._signals, record=record)
+        return self._pair.branch(self.recording, after, max_tokens=max_tokens, signals=self._signals, cache=self._own_cache, record=record)
 
     def stop(self) -> None:
         """Ends the run here. What it recorded stays."""
@@ -437,7 +461,8 @@ class Session:
 
     @property
     def costs(self) -> dict[str, Cost]:
-        """What each signal written in Python has taken."""
+        """What each signal and the cache policy written in Python have taken. Of a policy the calls are those of its functions and the copies of its
+        state."""
         return {name: Cost(calls, ms) for name, calls, ms in self._session.costs()}
 
     def flush(self) -> None:

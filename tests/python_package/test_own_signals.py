@@ -134,7 +134,7 @@ def test_a_signal_does_not_wait_for_its_own_session(pair):
     def blind(step):
         return float(step.logits[0])
 
-    for own, said in ((curious, "a signal of it is being measured"), (blind, "does not keep them")):
+    for own, said in ((curious, "code of its own is at work"), (blind, "does not keep them")):
         with pair.session(PROMPT, max_tokens=5, mode="student", signals=[own]) as session:
             sessions[:] = [session]
             with pytest.raises(rl.BadInput, match=said):

@@ -24,8 +24,19 @@ def again(step: rl.StepView) -> float | None:
 def unsure(step: rl.StepView) -> bool:
     return (step.signal("entropy_bits") or 0.0) > 4
 
+class Newest(rl.CachePolicy):
+    row = True
+    prompt_rows = 3
+    shared = ("table",)
+
+    def read_prompt(self, view: rl.PolicyView) -> None:
+        view.keep(0, rl.top(view.attention(0)[-1], 8))
+
+    def before_attention(self, view: rl.PolicyView) -> list[NDArray[np.int64]]:
+        return [view.held(head)[-9:] for head in range(self.model.kv_heads)]
+
 pair: rl.Pair = rl.Pair.open()
-with pair.session("x", policy={"at": [3]}, settings={"top_k": 3}, signals=[again, unsure]) as session:
+with pair.session("x", policy={"at": [3]}, settings={"top_k": 3}, signals=[again, unsure], cache=Newest()) as session:
     for step in session:
         value: float = step["entropy_bits"]
         text: str = step.token.text
@@ -35,7 +46,7 @@ with pair.session("x", policy={"at": [3]}, settings={"top_k": 3}, signals=[again
 column: NDArray[np.float32] = session.recording["entropy_bits"]
 """
 WRONG = ["session.set(4)", "session.run('all')", "session.step().token", "pair.session()", "rl.read_trace(3)", "rl.signal(3)",
-         "session.recording[2.5]"]
+         "session.recording[2.5]", "pair.session('x', cache=3)"]
 
 
 def mypy(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -38,10 +38,10 @@ void DecodeSession::Impl::log_command(const Command& command) {
 
 DecodeSession::DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
                              const std::function<bool(double)>& progress, const RunText* known,
-                             Execution execution, SignalSources sources) {
+                             Execution execution, SignalSources sources, TensorPolicyFactory cache_policy) {
     if (!execution) execution = make_execution(config);
-    m_impl =
-        std::make_unique<Impl>(std::move(pair), std::move(config), std::move(execution), std::move(sources));
+    m_impl = std::make_unique<Impl>(std::move(pair), std::move(config), std::move(execution),
+                                    std::move(sources), std::move(cache_policy));
     const kernels::ExecutionScope scope(*m_impl->execution);
     m_impl->start(progress, known);
 }

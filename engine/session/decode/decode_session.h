@@ -6,6 +6,7 @@
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/run_execution.h"
 #include "engine/session/parts/signal_source.h"
+#include "engine/session/policies/tensor_policy.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -40,9 +41,11 @@ public:
     ///               tokenizer may be newer); null: they are made here
     /// \param execution  threads and kernel set of everything that the session computes; null: make_execution(config)
     /// \param sources  none of them null; what they publish must go together (signal_table())
+    /// \param cache_policy  makes the decoder's, where that is brought from outside; null: one of the registry
     DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
                   const std::function<bool(double fraction)>& progress = {}, const RunText* known = nullptr,
-                  Execution execution = {}, SignalSources sources = {});
+                  Execution execution = {}, SignalSources sources = {},
+                  TensorPolicyFactory cache_policy = {});
     ~DecodeSession();
     DecodeSession(const DecodeSession&) = delete;
     DecodeSession& operator=(const DecodeSession&) = delete;

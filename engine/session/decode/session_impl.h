@@ -57,7 +57,8 @@ struct StepInFlight {
 ///   session_rewind.cpp  back to an earlier step; attention on request
 ///   session_score.cpp   the closing pass
 struct DecodeSession::Impl {
-    Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how, SignalSources own);
+    Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how, SignalSources own,
+         TensorPolicyFactory own_policy);
 
     // --- session_start.cpp ---
     void start(const std::function<bool(double)>& progress, const RunText* known);
@@ -202,6 +203,7 @@ struct DecodeSession::Impl {
     std::vector<std::shared_ptr<SignalSource>> sources;
     SignalSources
         given_sources; ///< those that the run was asked for with; the last of `sources` from the start on
+    TensorPolicyFactory given_policy; ///< the same: of a cache policy from outside
     std::vector<std::vector<size_t>> source_ids;
     std::vector<size_t> own_ids; ///< of the signals that the policy of the start brought along, in order
 

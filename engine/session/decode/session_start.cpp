@@ -47,11 +47,12 @@ std::string idle_cache_note(const RunConfig& config) {
 } // namespace
 
 DecodeSession::Impl::Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how,
-                          SignalSources own)
+                          SignalSources own, TensorPolicyFactory own_policy)
     : pair(std::move(models))
     , execution(std::move(how))
     , config(std::move(run))
     , given_sources(std::move(own))
+    , given_policy(std::move(own_policy))
     , call_start(std::chrono::steady_clock::now()) {}
 
 void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const RunText* known) {
@@ -216,9 +217,11 @@ void DecodeSession::Impl::make_cache_policy() {
     const CachePolicyConfig& policy = decoder_policy();
     if (policy.is_full()) return;
     const LlamaModel& reader = config.mode == Mode::student ? *pair->student : *pair->teacher;
+    PolicyAids aids = read_policy_aids(config, *pair);
+    aids.own = given_policy;
     cache_policy =
         std::make_unique<PolicyRunner>(policy, decoder().config(), reader.config(), reader.device(),
-                                       prompt_length(), config.seed, read_policy_aids(config, *pair));
+                                       prompt_length(), config.seed, std::move(aids));
     if (overfill() && cache_policy->needs().prompt_band > 0)
         throw Error("starting a run", fmt::format("cache policy {}", policy.policy),
                     "puts a band over the prompt (banded_prefill), which the teacher reads here: its entries "

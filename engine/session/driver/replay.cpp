@@ -70,7 +70,7 @@ std::optional<std::string> difference_up_to(const Recording& recorded, const Rec
 
 MadeAgain make_again(const command::RecordedRun& asked, std::shared_ptr<const ModelPair> pair,
                      const std::function<bool(int64_t)>& progress, const Recording* recorded,
-                     SignalSources sources) {
+                     SignalSources sources, TensorPolicyFactory cache_policy) {
     const auto go_on = [&](int64_t step) {
         if (!progress(step)) throw Error("making a run again", {}, "cancelled");
     };
@@ -84,7 +84,8 @@ MadeAgain make_again(const command::RecordedRun& asked, std::shared_ptr<const Mo
                    .text = std::make_shared<const RunText>(std::move(text)),
                    .execution = replay_execution(asked.config.threads, asked.kernel_set),
                    .commands = asked.commands,
-                   .sources = std::move(sources)},
+                   .sources = std::move(sources),
+                   .cache_policy = std::move(cache_policy)},
         [&](double) { return progress(0); });
     RunDriver& driver = *made.driver;
     const auto made_now = driver.recording();

@@ -36,11 +36,13 @@ struct MadeAgain {
 /// Makes a recorded run again up to asked.steps. What it is told beyond that step is left out.
 /// \param recorded  the run itself; null: it is not at hand, and the branch has the steps that are made now
 /// \param sources  of the run that is made: a policy of the recording may act on what they publish
+/// \param cache_policy  of the run, where it is from outside
 /// \param progress  steps made so far; false ends it with Error "cancelled"
 /// Throws Error{bad_input} where another token is chosen than was recorded, or the models do not take the run.
 [[nodiscard]] MadeAgain make_again(const command::RecordedRun& asked, std::shared_ptr<const ModelPair> pair,
                                    const std::function<bool(int64_t step)>& progress,
-                                   const Recording* recorded = nullptr, SignalSources sources = {});
+                                   const Recording* recorded = nullptr, SignalSources sources = {},
+                                   TensorPolicyFactory cache_policy = {});
 
 /// How far apart numbers of two runs may be whose kernels or programs round differently, relative to the larger of both and of 1:
 /// fp32 1e-3, half precision 0.25 (one rounding of a bf16 is 4e-3, and layers pass it on). Tokens, refreshes and

@@ -15,7 +15,7 @@ RunDriver::RunDriver(RunRequest request, const Prefilling& prefilling)
     : m_execution(request.execution ? std::move(request.execution) : make_execution(request.config))
     , m_session(std::make_unique<DecodeSession>(std::move(request.pair), std::move(request.config),
                                                 prefilling, request.text.get(), m_execution,
-                                                std::move(request.sources)))
+                                                std::move(request.sources), std::move(request.cache_policy)))
     , m_steering(std::move(request.commands))
     , m_score(request.score)
     , m_trace(request.trace)

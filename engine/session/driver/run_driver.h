@@ -22,7 +22,9 @@ struct RunRequest {
     std::shared_ptr<const RunText> text = {}; ///< feed exactly these ids; null: made from the configuration
     Execution execution = {};                 ///< null: make_execution(config)
     std::vector<TimedCommand> commands = {};  ///< each is applied at its step
-    SignalSources sources = {};  ///< signals that whoever asks measures in the run, each of this run alone
+    SignalSources sources = {}; ///< signals that whoever asks measures in the run, each of this run alone
+    TensorPolicyFactory cache_policy =
+        {}; ///< of a policy from outside that the configuration names (engine/policies/outside_policy.h)
     bool score = true;           ///< the closing pass after the last step
     TraceStore* trace = nullptr; ///< the run is recorded there from its first step; outlives the driver
     /// Called after every step: the trace has been told of it, and the closing pass has not begun. So the text is shown

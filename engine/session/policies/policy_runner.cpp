@@ -8,6 +8,7 @@
 #include "engine/model/gates/soft_reading.h"
 #include "engine/model/llama_model.h"
 #include "engine/model/model_config.h"
+#include "engine/policies/outside_policy.h"
 #include "engine/record/recording/cache_state.h"
 #include "engine/session/policies/backing.h"
 #include "engine/session/policies/output_norms.h"
@@ -52,6 +53,16 @@ PolicyContext context_of(const ModelConfig& model, int64_t prompt_length, uint64
 }
 
 } // namespace
+
+std::unique_ptr<CachePolicy> policy_of(const CachePolicyConfig& config, const PolicyContext& context,
+                                       const TensorPolicyFactory& own) {
+    if (!is_outside_policy(config.policy)) return make_cache_policy(config, context);
+    if (own == nullptr)
+        throw Error("starting a run", fmt::format("cache policy {}", outside_policy_name(config.policy)),
+                    "is written in Python, and nobody has brought it",
+                    "pair.session() and pair.branch() of the package of Python take it as cache=");
+    return own(context);
+}
 
 PolicyAids aids_of(const CachePolicyConfig& policy, const ModelGates& at_hand, const ModelConfig& model) {
     PolicyAids aids;
@@ -135,7 +146,8 @@ PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& m
                            const ModelConfig& reader, at::Device device, int64_t prompt_length, uint64_t seed,
                            PolicyAids aids)
     : m_context(context_of(model, prompt_length, seed, aids.profile))
-    , m_policy(make_cache_policy(config, m_context))
+    , m_policy(policy_of(config, m_context, aids.own))
+    , m_takes_tensors(is_outside_policy(config.policy))
     , m_needs(m_policy->needs())
     , m_aids(std::move(aids))
     , m_prompt(std::make_unique<Prompt>(model.num_layers, model.num_kv_heads, prompt_length))
@@ -229,6 +241,7 @@ void PolicyRunner::finish_prompt(KvCache& cache) {
     m_edits.emplace(cache);
     m_edits->set_scores(m_scores);
     m_prompt->edits.apply(*m_edits);
+    show({.cache = &cache});
     m_policy->finish_prompt(*m_edits);
     cache.tell_edits();
     m_prompt.reset();
@@ -291,7 +304,12 @@ void PolicyRunner::set_values(const CachePolicyConfig& config) {
 
 void PolicyRunner::refreshed(const EntrySelection& written) {
     if (m_backing != nullptr) m_backing->begin_step(); // it may have brought what was overwritten
+    show({.cache = m_cache});
     m_policy->refreshed(written, *m_edits);
+}
+
+void PolicyRunner::show(const PolicyTensors& tensors) {
+    if (m_takes_tensors) static_cast<TensorPolicy&>(*m_policy).show(tensors);
 }
 
 std::shared_ptr<const CachePolicy> PolicyRunner::mark() const {
@@ -338,7 +356,7 @@ StepUse PolicyRunner::step_use() const {
     const bool looks = m_needs.query || m_needs.rotated_query || m_needs.raw_queries ||
                        m_needs.guessed_query || m_needs.step_gate;
     // What is decoded for attention, or borrowed while a layer reads, is brought layer by layer.
-    if (m_prompt != nullptr || looks || m_needs.encodes || m_needs.borrows()) return {};
+    if (m_prompt != nullptr || looks || m_needs.encodes || m_needs.borrows() || m_takes_tensors) return {};
     return {StepUse::Choice::ahead, true};
 }
 
@@ -361,6 +379,7 @@ const HeadPositions* PolicyRunner::select(const LayerView& view) {
                 cube_of(m_guess->queries(view.layer, m_below, step.position, view.cache->context()), guessed);
         m_below = last_rows(view.input, 1).clone();
     }
+    show({.cache = m_cache, .query = query});
     const HeadPositions* chosen = m_policy->before_attention(step, *m_edits);
     if (chosen == nullptr) return nullptr;
     for (const auto& positions : *chosen)
@@ -445,6 +464,7 @@ void PolicyRunner::gather(const LayerView& view) {
         RL_ASSERT(prompt.queries.n0 == m_needs.prompt_queries);
     }
     m_prompt->edits.set_source(*view.cache);
+    show({view.cache, rows, sums, queries, norms});
     m_policy->read_prompt(prompt, m_prompt->edits);
     m_prompt->rows[layer].clear();
     m_prompt->queries[layer].clear();
@@ -480,6 +500,7 @@ void PolicyRunner::watch(const LayerView& view) {
             m_aids.steps->scores(view.layer, gate_inputs(view, m_rope), running_math()).t().unsqueeze(0),
             gate);
     m_cache->give_back(view.layer);
+    show({.cache = m_cache, .rows = row, .query = query});
     m_policy->after_attention(step, *m_edits);
 }
 

@@ -7,6 +7,7 @@
 #include "engine/policies/cache_policy_config.h"
 #include "engine/session/policies/cache_edits.h"
 #include "engine/session/policies/query_guess.h"
+#include "engine/session/policies/tensor_policy.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -31,6 +32,8 @@ struct PolicyAids {
     std::shared_ptr<const TokenGate> steps;  ///< of the model that decodes; null: the policy asks for none
     std::shared_ptr<const CacheProfile> profile =
         nullptr; ///< of the model that reads the prompt; null: the method has none
+    TensorPolicyFactory own =
+        {}; ///< of a policy that is brought from outside; null: a method of the registry
 };
 
 /// Those of a policy whose run has one model, of gates at hand; a profile is even (even_profile()). None where the method has none.
@@ -47,7 +50,8 @@ public:
     /// \param reader   whose passes read the prompt: the model itself, or the teacher that hands its entries over
     /// \param device   of the reader
     /// \param aids     those that the policy asks for                                                    (asserted)
-    /// Throws Error{bad_input}: the policy reads the prompt's attention, and the two have not the same query heads.
+    /// Throws Error{bad_input}: the policy reads the prompt's attention, and the two have not the same query heads; or it is a policy from
+    /// outside, and nobody has brought it.
     PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model, const ModelConfig& reader,
                  at::Device device, int64_t prompt_length, uint64_t seed, PolicyAids aids = {});
     ~PolicyRunner() override;
@@ -111,9 +115,11 @@ private:
     void borrow_missing(int64_t layer, const HeadPositions& chosen);
     void gather(const LayerView& view);
     void watch(const LayerView& view);
+    void show(const PolicyTensors& tensors);
 
     PolicyContext m_context;
     std::unique_ptr<CachePolicy> m_policy;
+    bool m_takes_tensors; ///< m_policy is a TensorPolicy
     PolicyNeeds m_needs;
     PolicyAids m_aids;
     RopeTable m_reader_rope, m_rope;   ///< rotations that gates are shown

@@ -7,6 +7,7 @@
 #include "ui/draw/text.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/cache/cache_frame.h"
+#include "ui/scene/policy/cache_words.h"
 
 #include <fmt/format.h>
 
@@ -48,8 +49,7 @@ void CachePanel::draw(UiContext& ctx) {
     f.length = std::max<int64_t>(1, m_state.columns().length());
     const CachePolicyConfig& policy = deciding_cache(f.recording->info().config);
     f.has_policy = has_entry_events(*f.recording);
-    const CacheMethod* method = find_cache_method(policy.policy);
-    f.method = method ? std::string(method->label) : policy.policy;
+    f.method = cache_label(policy);
     m_rows = shown_rows(*f.view, m_state.cache());
     colour_images(ctx, f);
     draw_toolbar(ctx, f);

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/control/parameters.h"
+#include "engine/policies/outside_policy.h"
 #include "ui/base/value_format.h"
 
 #include <fmt/format.h>
@@ -23,6 +24,7 @@ std::string cache_prefix(CacheOwner owner) {
 }
 
 std::string cache_label(const CachePolicyConfig& cache) {
+    if (is_outside_policy(cache.policy)) return std::string(outside_policy_name(cache.policy));
     const CacheMethod* method = find_cache_method(cache.policy);
     return method ? std::string(method->label) : cache.policy;
 }
