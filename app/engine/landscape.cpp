@@ -41,15 +41,6 @@ struct TraceRun {
     std::shared_ptr<const Landscape> landscape; ///< null: none is stored
 };
 
-/// A landscape says what refreshes do to caches that keep and read everything.
-void require_full_caches(const RunConfig& config) {
-    if (config.student_cache.is_full() && config.teacher_cache.is_full()) return;
-    throw Error("computing a landscape",
-                "with cache policy " +
-                    (config.student_cache.is_full() ? config.teacher_cache : config.student_cache).policy,
-                "it is about caches that keep everything", "give --student-cache full");
-}
-
 TraceRun run_of(const std::string& path, const std::string& id) {
     const auto runs = load_trace(path);
     TraceRun found{chosen_run(runs, id, "reading a landscape's run", path), nullptr};
@@ -101,13 +92,9 @@ Job job_of_trace(const LandscapeCommandOptions& options) {
     job.recording = found.recording;
     job.known = found.landscape;
     job.config = options.run.config(run.info().config);
-    require_full_caches(job.config);
+    job.request = landscape_request(run, job.config);
     job.config.mode = Mode::overfill;
     job.config.kernels = KernelSet::automatic;
-    job.request.prompt_ids = run.info().prompt_ids;
-    job.request.tokens = run.token_ids();
-    job.request.mc = job.config.mc;
-    job.request.seed = job.config.seed;
     job.request.values =
         options.values.empty() && job.known ? job.known->info().values : landscape_values(options.values);
     check_asked_policy(options, job);

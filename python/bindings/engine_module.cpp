@@ -7,8 +7,10 @@
 #include "engine/session/decode/run_identity.h"
 #include "kernels/shared/device_failure.h"
 #include "python/bindings/arrays.h"
+#include "python/bindings/interruptible.h"
 #include "python/bindings/live_session.h"
 #include "python/bindings/policy_view.h"
+#include "python/bindings/studies.h"
 #include "python/bindings/without_lock.h"
 
 #include <c10/util/Exception.h>
@@ -33,24 +35,6 @@ namespace refreshlab::python {
 namespace {
 
 using Session = LiveSession;
-
-/// Work that a person may end with Ctrl-C, without the interpreter's lock. What the engine then says is replaced by KeyboardInterrupt.
-template <class Work>
-auto interruptible(const Work& work) {
-    std::optional<nb::python_error> raised;
-    const GoesOn goes_on = [&] {
-        const nb::gil_scoped_acquire interpreter;
-        if (PyErr_CheckSignals() == 0) return true;
-        raised.emplace();
-        return false;
-    };
-    try {
-        return without_lock([&] { return work(goes_on); });
-    } catch (const Error&) {
-        if (raised) throw std::move(*raised);
-        throw;
-    }
-}
 
 RunConfig config_of(const std::string& json) {
     return run_config_from_json(parse_json(json, "the configuration"), "the configuration");
@@ -259,6 +243,7 @@ NB_MODULE(_engine, module) {
     nb::class_<PythonSignal>(module, "Signal", "A signal written in Python, ready for one run.");
     nb::class_<PythonPolicy>(module, "Policy", "A cache policy written in Python, ready for one run.");
     bind_policy_view(module);
+    bind_studies(module);
     bind_session(module);
     module.def("make_policy", [](const std::string& name, nb::object begin) {
         return std::make_shared<PythonPolicy>(name, std::move(begin));

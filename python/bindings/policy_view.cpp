@@ -33,8 +33,8 @@ std::vector<float> floats_of(const nb::object& given, const GivenPositions& at, 
     const nb::object array = nb::module_::import_("numpy").attr("ascontiguousarray")(given, "float32");
     const auto rows = nb::cast<nb::ndarray<const float, nb::c_contig, nb::device::cpu>>(array);
     const size_t n = at.positions.size(), columns = static_cast<size_t>(width);
-    const bool fits = rows.shape(0) == n && (width == 1 ? rows.ndim() == 1
-                                                        : rows.ndim() == 2 && rows.shape(1) == columns);
+    const bool fits =
+        rows.shape(0) == n && (width == 1 ? rows.ndim() == 1 : rows.ndim() == 2 && rows.shape(1) == columns);
     if (!fits)
         throw Error(doing, where,
                     fmt::format("{} positions take numbers of shape {}, not {}", n,
@@ -129,8 +129,7 @@ nb::object PolicyView::columns(int64_t kv_head) const {
 nb::object PolicyView::rows_of(int64_t kv_head, int64_t half) const {
     static_cast<void>(where(kv_head));
     const KvCache& cache = *now().tensors.cache;
-    std::vector<int64_t> columns =
-        cache.columns(layer(), kv_head, now().cache->held(layer(), kv_head));
+    std::vector<int64_t> columns = cache.columns(layer(), kv_head, now().cache->held(layer(), kv_head));
     const LayerEntries entries = cache.entries(layer());
     const at::Tensor rows = (half == 0 ? entries.k : entries.v)[kv_head];
     if (is_run(columns)) return torch_view(rows.narrow(0, columns.front(), std::ssize(columns)));
@@ -158,7 +157,8 @@ nb::object PolicyView::attention(int64_t kv_head) const {
 }
 nb::object PolicyView::sums(int64_t kv_head) const {
     const at::Tensor& all = now().tensors.sums;
-    return group_of(all.defined() ? all[0] : all, kv_head, "the prompt's sums", "prompt_sums = True, in read_prompt()");
+    return group_of(all.defined() ? all[0] : all, kv_head, "the prompt's sums",
+                    "prompt_sums = True, in read_prompt()");
 }
 nb::object PolicyView::output_norms(int64_t kv_head) const {
     return group_of(now().tensors.output_norms, kv_head, "the prompt's output norms",
@@ -186,8 +186,7 @@ GivenPositions PolicyView::held_of(const nb::object& given, const char* doing, i
     if (nb::cast<size_t>(array.attr("ndim")) != 1 || (kind != "i" && kind != "u" && !none))
         throw Error(doing, head,
                     fmt::format("positions are {}, not {} of shape {}", one_axis,
-                                text_of(array.attr("dtype")),
-                                text_of(array.attr("shape"))));
+                                text_of(array.attr("dtype")), text_of(array.attr("shape"))));
     const auto numbers = nb::cast<nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>>(
         nb::module_::import_("numpy").attr("ascontiguousarray")(array, "int64"));
     const std::span<const int64_t> all(numbers.data(), none ? 0 : numbers.shape(0));
@@ -255,8 +254,8 @@ std::optional<HeadPositions> PolicyView::chosen(const nb::object& given) const {
                                : nb::cast<size_t>(as_array(given).attr("ndim")) == 2;
     if (of_heads && static_cast<int64_t>(nb::len(given)) != heads)
         throw Error(doing, fmt::format("layer {}", layer()),
-                    fmt::format("{} lists of positions are not one for each of the {} KV heads", nb::len(given),
-                                heads));
+                    fmt::format("{} lists of positions are not one for each of the {} KV heads",
+                                nb::len(given), heads));
     HeadPositions all;
     for (int64_t head = 0; head < heads; ++head) {
         auto read = held_of(of_heads ? nb::object(given[head]) : given, doing, head).positions;
@@ -269,10 +268,12 @@ std::optional<HeadPositions> PolicyView::chosen(const nb::object& given) const {
 
 void bind_policy_view(nb::module_& module) {
     using nb::arg, nb::sig;
-    nb::class_<PolicyView>(module, "PolicyView",
-                           "One layer as a cache policy is shown it, during one call; see refreshlab.CachePolicy.")
+    nb::class_<PolicyView>(
+        module, "PolicyView",
+        "One layer as a cache policy is shown it, during one call; see refreshlab.CachePolicy.")
         .def_prop_ro("layer", &PolicyView::layer)
-        .def_prop_ro("position", &PolicyView::position, "Of the newest token: the prompt's last, or the step's.")
+        .def_prop_ro("position", &PolicyView::position,
+                     "Of the newest token: the prompt's last, or the step's.")
         .def_prop_ro("step", &PolicyView::step, "1 is the first after the prompt; 0 before it.")
         .def("held", &PolicyView::held, arg("kv_head"),
              sig("def held(self, kv_head: int) -> numpy.typing.NDArray[numpy.int64]"),
@@ -284,53 +285,68 @@ void bind_policy_view(nb::module_& module) {
              sig("def written(self, kv_head: int) -> numpy.typing.NDArray[numpy.int64]"),
              "[n]: positions that the refresh wrote and the KV head holds. In refreshed() alone.")
         .def("keys", &PolicyView::keys, arg("kv_head"), sig("def keys(self, kv_head: int) -> torch.Tensor"),
-             "[n, head_dim], behind RoPE: of held(). A view where the entries stand side by side, else gathered from storage().")
-        .def("values", &PolicyView::values, arg("kv_head"), sig("def values(self, kv_head: int) -> torch.Tensor"),
-             "[n, head_dim]: of held(); as keys().")
+             "[n, head_dim], behind RoPE: of held(). A view where the entries stand side by side, else "
+             "gathered from storage().")
+        .def("values", &PolicyView::values, arg("kv_head"),
+             sig("def values(self, kv_head: int) -> torch.Tensor"), "[n, head_dim]: of held(); as keys().")
         .def("storage", &PolicyView::storage, arg("kv_head"),
              sig("def storage(self, kv_head: int) -> tuple[torch.Tensor, torch.Tensor]"),
-             "Keys and values, each [columns, head_dim], where the cache has them: views, no copy. NaN where nothing stands.")
+             "Keys and values, each [columns, head_dim], where the cache has them: views, no copy. NaN where "
+             "nothing stands.")
         .def("columns", &PolicyView::columns, arg("kv_head"),
              sig("def columns(self, kv_head: int) -> numpy.typing.NDArray[numpy.int64]"),
              "[n]: where held() stands in storage().")
         .def("attention", &PolicyView::attention, arg("kv_head"),
              sig("def attention(self, kv_head: int) -> torch.Tensor"),
-             "Of the query heads of a KV head. A step: [group, n], over read(). The prompt: [prompt_rows, group, length], of its last queries.")
+             "Of the query heads of a KV head. A step: [group, n], over read(). The prompt: [prompt_rows, "
+             "group, length], of its last queries.")
         .def("sums", &PolicyView::sums, arg("kv_head"), sig("def sums(self, kv_head: int) -> torch.Tensor"),
-             "[group, length]: the attention that each position of the prompt received from all of its queries.")
+             "[group, length]: the attention that each position of the prompt received from all of its "
+             "queries.")
         .def("output_norms", &PolicyView::output_norms, arg("kv_head"),
              sig("def output_norms(self, kv_head: int) -> torch.Tensor"),
              "[group, length]: 1-norm of a value behind the output projection, of the prompt.")
         .def("queries", &PolicyView::queries, arg("kv_head"),
              sig("def queries(self, kv_head: int) -> torch.Tensor"),
              "A step: [group, head_dim]. The prompt: [prompt_queries, group, head_dim], its last ones.")
-        .def("evict", [](const PolicyView& v, int64_t head, const nb::object& at) { v.evict(head, at, false); },
-             arg("kv_head"), arg("positions"),
-             sig("def evict(self, kv_head: int, positions: numpy.typing.ArrayLike) -> None"),
-             "Entries that the KV head holds no more.")
-        .def("merge_away", [](const PolicyView& v, int64_t head, const nb::object& at) { v.evict(head, at, true); },
-             arg("kv_head"), arg("positions"),
-             sig("def merge_away(self, kv_head: int, positions: numpy.typing.ArrayLike) -> None"),
-             "As evict(), for entries whose content went into others.")
+        .def(
+            "evict",
+            [](const PolicyView& v, int64_t head, const nb::object& at) { v.evict(head, at, false); },
+            arg("kv_head"), arg("positions"),
+            sig("def evict(self, kv_head: int, positions: numpy.typing.ArrayLike) -> None"),
+            "Entries that the KV head holds no more.")
+        .def(
+            "merge_away",
+            [](const PolicyView& v, int64_t head, const nb::object& at) { v.evict(head, at, true); },
+            arg("kv_head"), arg("positions"),
+            sig("def merge_away(self, kv_head: int, positions: numpy.typing.ArrayLike) -> None"),
+            "As evict(), for entries whose content went into others.")
         .def("keep", &PolicyView::keep, arg("kv_head"), arg("positions"),
-             sig("def keep(self, kv_head: int, positions: numpy.typing.ArrayLike) -> None"), "Evicts all but these.")
-        .def("rewrite",
-             [](const PolicyView& v, int64_t head, const nb::object& at, const nb::object& keys,
-                const nb::object& values) { v.rewrite(head, at, keys, values, false); },
-             arg("kv_head"), arg("positions"), arg("keys") = nb::none(), arg("values") = nb::none(),
-             sig("def rewrite(self, kv_head: int, positions: numpy.typing.ArrayLike, keys: numpy.typing.ArrayLike | None = "
-                 "None, values: numpy.typing.ArrayLike | None = None) -> None"),
-             "New content of entries, [n, head_dim] each; None leaves that half as it is.")
-        .def("merge_into",
-             [](const PolicyView& v, int64_t head, const nb::object& at, const nb::object& keys,
-                const nb::object& values) { v.rewrite(head, at, keys, values, true); },
-             arg("kv_head"), arg("positions"), arg("keys") = nb::none(), arg("values") = nb::none(),
-             sig("def merge_into(self, kv_head: int, positions: numpy.typing.ArrayLike, keys: numpy.typing.ArrayLike | None "
-                 "= None, values: numpy.typing.ArrayLike | None = None) -> None"),
-             "As rewrite(), with content of entries that leave: a refresh does not write these any more.")
+             sig("def keep(self, kv_head: int, positions: numpy.typing.ArrayLike) -> None"),
+             "Evicts all but these.")
+        .def(
+            "rewrite",
+            [](const PolicyView& v, int64_t head, const nb::object& at, const nb::object& keys,
+               const nb::object& values) { v.rewrite(head, at, keys, values, false); },
+            arg("kv_head"), arg("positions"), arg("keys") = nb::none(), arg("values") = nb::none(),
+            sig("def rewrite(self, kv_head: int, positions: numpy.typing.ArrayLike, keys: "
+                "numpy.typing.ArrayLike | None = "
+                "None, values: numpy.typing.ArrayLike | None = None) -> None"),
+            "New content of entries, [n, head_dim] each; None leaves that half as it is.")
+        .def(
+            "merge_into",
+            [](const PolicyView& v, int64_t head, const nb::object& at, const nb::object& keys,
+               const nb::object& values) { v.rewrite(head, at, keys, values, true); },
+            arg("kv_head"), arg("positions"), arg("keys") = nb::none(), arg("values") = nb::none(),
+            sig("def merge_into(self, kv_head: int, positions: numpy.typing.ArrayLike, keys: "
+                "numpy.typing.ArrayLike | None "
+                "= None, values: numpy.typing.ArrayLike | None = None) -> None"),
+            "As rewrite(), with content of entries that leave: a refresh does not write these any more.")
         .def("score", &PolicyView::score, arg("kv_head"), arg("positions"), arg("scores"),
-             sig("def score(self, kv_head: int, positions: numpy.typing.ArrayLike, scores: numpy.typing.ArrayLike) -> None"),
-             "What the policy gives entries where it chooses, for people to look at; larger ones stay, or are read, rather. No effect.")
+             sig("def score(self, kv_head: int, positions: numpy.typing.ArrayLike, scores: "
+                 "numpy.typing.ArrayLike) -> None"),
+             "What the policy gives entries where it chooses, for people to look at; larger ones stay, or "
+             "are read, rather. No effect.")
         .def_prop_ro("wants_scores", &PolicyView::wants_scores,
                      "False: nobody looks at scores now, and those that take work need not be told.");
 }

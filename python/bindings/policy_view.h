@@ -27,11 +27,11 @@ public:
     struct Call {
         const PolicyContext* context = nullptr;
         PolicyTensors tensors = {};
-        CacheEditor* editor = nullptr;       ///< null: entries are not changed in this call
-        const CacheEditor* cache = nullptr;  ///< what is held
-        const PromptView* prompt = nullptr;  ///< in read_prompt()
+        CacheEditor* editor = nullptr;              ///< null: entries are not changed in this call
+        const CacheEditor* cache = nullptr;         ///< what is held
+        const PromptView* prompt = nullptr;         ///< in read_prompt()
         const refreshlab::StepView* step = nullptr; ///< in before_attention() and after_attention()
-        const EntrySelection* written = nullptr; ///< in refreshed()
+        const EntrySelection* written = nullptr;    ///< in refreshed()
         int64_t layer = 0;
     };
     explicit PolicyView(Call call)
@@ -68,7 +68,8 @@ public:
 
 private:
     [[nodiscard]] const Call& now() const;
-    [[nodiscard]] std::string where(int64_t kv_head) const; ///< "layer 2, KV head 0"; throws where there is no such head
+    [[nodiscard]] std::string
+    where(int64_t kv_head) const; ///< "layer 2, KV head 0"; throws where there is no such head
     [[nodiscard]] nb::object rows_of(int64_t kv_head, int64_t half) const;
     [[nodiscard]] nb::object group_of(const at::Tensor& all, int64_t kv_head, const char* what,
                                       const char* need) const;

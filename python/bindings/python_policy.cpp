@@ -112,9 +112,11 @@ public:
     }
     const HeadPositions* before_attention(const refreshlab::StepView& step, CacheEditor& cache) override {
         const InPython in(*m_cost);
-        const Shown shown = this->shown({.editor = &cache, .cache = &cache, .step = &step, .layer = step.layer});
-        guarded(place("before_attention", step.layer, step.step),
-                [&] { m_chosen = shown.view->chosen(m_policy.attr("before_attention")(nb::cast(shown.view))); });
+        const Shown shown =
+            this->shown({.editor = &cache, .cache = &cache, .step = &step, .layer = step.layer});
+        guarded(place("before_attention", step.layer, step.step), [&] {
+            m_chosen = shown.view->chosen(m_policy.attr("before_attention")(nb::cast(shown.view)));
+        });
         return m_chosen ? &*m_chosen : nullptr;
     }
     void after_attention(const refreshlab::StepView& step, CacheEditor& cache) override {
@@ -138,7 +140,8 @@ private:
     void require_none(const char* function, const nb::object& given) const {
         if (given.is_none()) return;
         throw Error("running a cache policy", fmt::format("{}() of {}", function, m_name),
-                    fmt::format("gives {}, and nothing is expected", nb::cast<std::string>(nb::str(given.type().attr("__name__")))),
+                    fmt::format("gives {}, and nothing is expected",
+                                nb::cast<std::string>(nb::str(given.type().attr("__name__")))),
                     "evict() and keep() of what it is shown change the cache");
     }
     void call(const char* function, PolicyView::Call what) {
@@ -182,8 +185,9 @@ PythonPolicy::~PythonPolicy() {
 TensorPolicyFactory PythonPolicy::factory() const {
     return [this](const PolicyContext& context) -> std::unique_ptr<TensorPolicy> {
         const InPython in(*m_cost);
-        const auto begun = nb::cast<nb::tuple>(m_begin(context.layers, context.heads, context.kv_heads, context.head_dim,
-                                                       context.prompt_length, context.seed));
+        const auto begun =
+            nb::cast<nb::tuple>(m_begin(context.layers, context.heads, context.kv_heads, context.head_dim,
+                                        context.prompt_length, context.seed));
         return std::make_unique<PolicyInPython>(begun[0], needs_of(nb::cast<nb::dict>(begun[1])), context,
                                                 m_name, m_cost);
     };

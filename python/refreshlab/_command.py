@@ -1,4 +1,5 @@
-"""What the program does on files, from Python: each function runs the program, and says what that says."""
+"""What the program does on files, from Python: each function runs the program, and says what that says. Beside an open pair the engine that is there
+does it."""
 
 from __future__ import annotations
 
@@ -8,10 +9,14 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ._installed import environment, program
+from ._installed import assets, environment, program
 from .errors import BadInput, Failure
 from .recording import Landscape, Recording, read_trace
+
+if TYPE_CHECKING:
+    from .session import Pair
 
 
 def _run(arguments: Sequence[str]) -> str:
@@ -70,12 +75,28 @@ def figure(of: Recording | str | os.PathLike[str], panel: str = "signals", **opt
         return Figure(target.read_text(encoding="utf-8"))
 
 
-def landscape(of: Recording | str | os.PathLike[str], **options: object) -> Landscape:
+def _only(what: str, options: dict[str, object], known: Sequence[str]) -> None:
+    for name in options:
+        if name not in known:
+            raise BadInput(f"rl.{what}: {name} has no effect beside pair=; it takes {', '.join(known)}")
+
+
+def landscape(of: Recording | str | os.PathLike[str], *, pair: Pair | None = None, **options: object) -> Landscape:
     """What every possible refresh is worth on a run's text, computed by ``refreshlab landscape``.
 
-    :param of: a run, or the path of a trace, whose newest run it is; the trace gets the landscape
+    :param of: a run, or the path of a trace, whose newest run it is (``run=...``: another); the trace gets the landscape
+    :param pair: models that are open: nothing is read again, and no process begins. Of the options it takes ``every``, ``values`` and ``run``
     :param options: those of the command: ``every=4``, ``teacher=...``
     """
+    if pair is not None:
+        from . import _engine
+        _only("landscape", options, ("every", "values", "run"))
+        path = "" if isinstance(of, Recording) else os.fspath(of)
+        run = of if isinstance(of, Recording) else _chosen_run(path, str(options.get("run") or ""))
+        every = options.get("every", 1)
+        if not isinstance(every, int):
+            raise BadInput(f"rl.landscape: every is a whole number, not {every!r}")
+        return Landscape(_engine.landscape(pair._pair, run._record, every, _list(options.get("values")), path))
     with tempfile.TemporaryDirectory() as folder:
         path = os.fspath(of) if not isinstance(of, Recording) else str(Path(folder) / "run.rlt")
         if isinstance(of, Recording):
@@ -85,12 +106,41 @@ def landscape(of: Recording | str | os.PathLike[str], **options: object) -> Land
         return trace.landscapes[str(options.get("run") or trace.runs[-1].id)]
 
 
-def sweep(spec: str | os.PathLike[str], out: str | os.PathLike[str], **options: object) -> str:
+def _chosen_run(path: str, run: str) -> Recording:
+    trace = read_trace(path)
+    try:
+        return trace[run] if run else trace[-1]
+    except (KeyError, IndexError):
+        raise BadInput(f"reading a landscape's run {path}: there is no run {run or 'in it'}") from None
+
+
+def _list(values: object) -> str:
+    """As the command line has a list."""
+    return ",".join(map(str, values)) if isinstance(values, (list, tuple)) else str(values or "")
+
+
+def sweep(spec: str | os.PathLike[str], out: str | os.PathLike[str], *, pair: Pair | None = None, **options: object) -> str:
     """Runs a grid of runs by ``refreshlab sweep`` (docs/reference/sweeps.md); goes on where an earlier call of the same spec ended.
 
     :param spec: path of a JSON file
-    :param out: folder of database and tables
-    :return: what the command says at its end
+    :param out: SQLite file of the results
+    :param pair: models that are open: what of them serves the spec is not read again, those that it does not name are these, and no process
+        begins. Of the options it takes ``jobs``, ``shard``, ``against``, ``deterministic`` and the files ``markdown``, ``csv``, ``differences``,
+        ``pareto``
+    :param options: those of the command
+    :return: the table that the command prints
     """
-    return _run(["sweep", os.fspath(spec), "--out", os.fspath(out), *_words(options)])
-
+    if pair is None:
+        return _run(["sweep", os.fspath(spec), "--out", os.fspath(out), *_words(options)])
+    from . import _engine
+    files = ("markdown", "csv", "differences", "pareto")
+    _only("sweep", options, ("jobs", "shard", "against", "deterministic", *files))
+    jobs = options.get("jobs", 0)
+    if not isinstance(jobs, int):
+        raise BadInput(f"rl.sweep: jobs is a whole number, not {jobs!r}")
+    tables = _engine.sweep(pair._pair, os.fspath(spec), os.fspath(out), assets(), str(options.get("shard", "1/1")), jobs,
+                           str(options.get("against") or ""), bool(options.get("deterministic")))
+    for name in files:
+        if options.get(name):
+            Path(str(options[name])).write_text(tables[name], encoding="utf-8")
+    return tables["markdown"]

@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/record/recording/recording.h"
 #include "engine/session/landscape/row_block.h"
 #include "engine/session/parts/mc_request.h"
 #include "engine/session/parts/row_ring.h"
@@ -177,6 +178,24 @@ void require_same(const Landscape& known, const LandscapeRequest& request, const
 }
 
 } // namespace
+
+void require_full_caches(const RunConfig& config) {
+    if (config.student_cache.is_full() && config.teacher_cache.is_full()) return;
+    throw Error("computing a landscape",
+                "with cache policy " +
+                    (config.student_cache.is_full() ? config.teacher_cache : config.student_cache).policy,
+                "it is about caches that keep everything", "give --student-cache full");
+}
+
+LandscapeRequest landscape_request(const Recording& run, const RunConfig& config) {
+    require_full_caches(config);
+    LandscapeRequest request;
+    request.prompt_ids = run.info().prompt_ids;
+    request.tokens = run.token_ids();
+    request.mc = config.mc;
+    request.seed = config.seed;
+    return request;
+}
 
 void check_landscape(const ModelPair& pair, const LandscapeRequest& request) {
     if (!pair.teacher || !pair.student)

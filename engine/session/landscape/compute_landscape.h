@@ -14,6 +14,8 @@
 
 namespace refreshlab {
 
+class Recording;
+
 /// What is to be computed. The text is given as ids: of a finished run, or of a file after a prompt.
 struct LandscapeRequest {
     std::vector<int32_t> prompt_ids, tokens;
@@ -27,6 +29,13 @@ struct LandscapeRequest {
     uint64_t seed = 0;                          ///< of their masks: that of the run whose cells these are
     std::string teacher_digest, student_digest; ///< for the landscape's info; may be empty
 };
+
+/// That of a recorded run's text. Throws Error{bad_input} where the configuration has a cache policy: a landscape is about caches that keep and
+/// read everything.
+/// \param config  of the run, or what takes its place: MC rows and their seed
+[[nodiscard]] LandscapeRequest landscape_request(const Recording& run, const RunConfig& config);
+/// The part of it that needs no run.
+void require_full_caches(const RunConfig& config);
 
 /// How far it is. Rows come whole, some at a time.
 struct LandscapeProgress {

@@ -176,11 +176,14 @@ private:
         if (devices.empty()) devices.emplace_back();
         try {
             for (const std::string& device : devices) {
-                m_pairs.push_back(
-                    load_pair(placed(config, device), [&](double fraction, const std::string& what) {
-                        if (loading) loading(fraction, what);
-                        return !m_stop.load();
-                    }));
+                const RunConfig here = placed(config, device);
+                PreparedRun run = prepare_run(here, m_options.pair);
+                require_memory(run.memory);
+                load_models(run, here, [&](double fraction, const std::string& what) {
+                    if (loading) loading(fraction, what);
+                    return !m_stop.load();
+                });
+                m_pairs.push_back(run.pair);
             }
         } catch (const Error&) {
             if (m_stop) return false; // "cancelled"

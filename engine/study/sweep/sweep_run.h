@@ -12,12 +12,15 @@
 
 namespace refreshlab {
 
+struct ModelPair;
 struct RunRequest;
 
 struct SweepOptions {
     int jobs = 0;                     ///< runs at a time; 0: a CPU core each, on GPUs one for each device
     std::vector<std::string> devices; ///< workers take them in turn; empty: as the spec's "base" says
     SweepShard shard;
+    std::shared_ptr<const ModelPair> pair =
+        {}; ///< what of it serves is not read again; null: all models are read
 };
 
 struct SweepProgress {
