@@ -59,9 +59,9 @@ SharedLandscape landscape_of(const LoadedPair& loaded, const std::shared_ptr<Rec
 using Tables = std::map<std::string, std::string>;
 
 /// As `refreshlab sweep`. Models that the spec does not name are those of the pair.
-Tables sweep(const LoadedPair& loaded, const std::string& file, const std::string& out, const std::string& assets,
-             const std::string& shard, int jobs, const std::string& against, bool deterministic,
-             const std::atomic<bool>& stop) {
+Tables sweep(const LoadedPair& loaded, const std::string& file, const std::string& out,
+             const std::string& assets, const std::string& shard, int jobs, const std::string& against,
+             bool deterministic, const std::atomic<bool>& stop) {
     RunConfig defaults = app::first_start_config(assets);
     defaults.teacher_dir = loaded.config.teacher_dir;
     defaults.student_dir = loaded.config.student_dir;
@@ -75,7 +75,8 @@ Tables sweep(const LoadedPair& loaded, const std::string& file, const std::strin
     options.shard = sweep_shard(shard);
     options.pair = loaded.pair;
     const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, options));
-    static_cast<void>(make_sweep_table(plan, {}, against)); // an unknown row is refused before anything is computed
+    static_cast<void>(
+        make_sweep_table(plan, {}, against)); // an unknown row is refused before anything is computed
     const auto store = SweepStore::open(out, plan);
     const SweepOutcome outcome = run_sweep(spec, plan, *store, options, stop, [](const SweepProgress&) {});
     if (const auto failures = store->failures(); outcome.failed > 0 && !failures.empty())
@@ -92,9 +93,9 @@ Tables sweep(const LoadedPair& loaded, const std::string& file, const std::strin
 }
 
 /// Its runs have threads of their own, so this one looks for Ctrl-C beside them.
-Tables interruptible_sweep(const std::shared_ptr<LoadedPair>& pair, const std::string& file, const std::string& out,
-                           const std::string& assets, const std::string& shard, int jobs,
-                           const std::string& against, bool deterministic) {
+Tables interruptible_sweep(const std::shared_ptr<LoadedPair>& pair, const std::string& file,
+                           const std::string& out, const std::string& assets, const std::string& shard,
+                           int jobs, const std::string& against, bool deterministic) {
     return interruptible([&](const GoesOn& goes_on) {
         std::atomic<bool> stop = false; // set here; read by the sweep's threads
         auto running = std::async(std::launch::async, [&] {
@@ -115,7 +116,8 @@ void bind_studies(nb::module_& module) {
                                int64_t every, const std::string& values, const std::string& trace) {
         bool whole = true;
         return interruptible([&](const GoesOn& goes_on) {
-            auto landscape = landscape_of(*pair, run, every, values, trace, [&] { return whole = goes_on(); });
+            auto landscape =
+                landscape_of(*pair, run, every, values, trace, [&] { return whole = goes_on(); });
             if (!whole) throw Error("computing a landscape", {}, "cancelled");
             return landscape;
         });

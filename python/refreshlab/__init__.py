@@ -21,7 +21,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._command import Figure, figure, landscape, sweep
+    from ._command import Figure, Window, figure, landscape, sweep
+    from ._live import LiveView, live
     from .errors import BadInput, Error, Failure
     from .policy import CachePolicy, PolicyModel, pooled, top
     from .recording import (Attention, Candidate, Drift, Landscape, Recording, Refresh, SignalInfo, Step, Token, Trace, policy_presets,
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 # A name loads its module when it is first used: the command starts without NumPy, and traces are read without libtorch.
 _modules = {
-    "_command": ["Figure", "figure", "landscape", "sweep"],
+    "_command": ["Figure", "Window", "figure", "landscape", "sweep"],
+    "_live": ["LiveView", "live"],
     "errors": ["BadInput", "Error", "Failure"],
     "recording": ["Attention", "Candidate", "Drift", "Landscape", "Recording", "Refresh", "SignalInfo", "Step", "Token", "Trace",
                   "policy_presets", "read_trace", "settings"],
@@ -40,8 +42,9 @@ _modules = {
 _module_of = {name: module for module, names in _modules.items() for name in names}
 
 __all__ = ["Attention", "BadInput", "Cache", "CachePolicy", "Candidate", "Cost", "Drift", "Entries", "Error", "Failure", "Figure", "Landscape",
-           "OwnSignal", "Pair", "PolicyModel", "PolicyView", "Recording", "Refresh", "Session", "SignalInfo", "Step", "StepView", "Token", "Trace",
-           "figure", "landscape", "policy_presets", "pooled", "read_trace", "refresh_when", "settings", "signal", "sweep", "top"]
+           "LiveView", "OwnSignal", "Pair", "PolicyModel", "PolicyView", "Recording", "Refresh", "Session", "SignalInfo", "Step", "StepView",
+           "Token", "Trace", "Window", "figure", "landscape", "live", "policy_presets", "pooled", "read_trace", "refresh_when", "settings",
+           "signal", "sweep", "top"]
 
 
 def __getattr__(name: str) -> Any:

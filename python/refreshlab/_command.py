@@ -28,11 +28,16 @@ def _run(arguments: Sequence[str]) -> str:
     except KeyboardInterrupt:
         child.wait()
         raise
-    if child.returncode == 0:
-        return out
+    _raise_what_it_said(child.returncode, said)
+    return out
+
+
+def _raise_what_it_said(status: int, said: str) -> None:
+    if status == 0:
+        return
     lines = [line.removeprefix("refreshlab: ") for line in said.splitlines() if line.startswith("refreshlab: ")]
-    problem = lines[-1] if lines else said.strip() or f"the program ended with status {child.returncode}"
-    raise (BadInput if child.returncode == 2 else Failure)(problem)
+    problem = lines[-1] if lines else said.strip() or f"the program ended with status {status}"
+    raise (BadInput if status == 2 else Failure)(problem)
 
 
 def _words(options: dict[str, object]) -> list[str]:
@@ -73,6 +78,33 @@ def figure(of: Recording | str | os.PathLike[str], panel: str = "signals", **opt
         target = Path(folder) / "figure.svg"
         _run(["figure", str(path) if isinstance(of, Recording) else os.fspath(of), "--panel", panel, "-o", str(target), *_words(options)])
         return Figure(target.read_text(encoding="utf-8"))
+
+
+class Window:
+    """A window of the program, as a process of its own."""
+
+    def __init__(self, recording: Recording, options: dict[str, object]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="refreshlab-")
+        path = Path(self._folder.name) / "run.rlt"
+        recording.save(path)
+        self._process = subprocess.Popen([program, "gui", str(path), *_words(options)], env=environment(), stdin=subprocess.DEVNULL,
+                                         stderr=subprocess.PIPE, text=True)
+
+    @property
+    def open(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self) -> None:
+        """Returns when it has been closed. Raises what it could not do, as the program says it."""
+        _, said = self._process.communicate()
+        self._folder.cleanup()
+        _raise_what_it_said(self._process.returncode, said)
+
+    def close(self) -> None:
+        """Closes it."""
+        self._process.terminate()
+        self._process.communicate()
+        self._folder.cleanup()
 
 
 def _only(what: str, options: dict[str, object], known: Sequence[str]) -> None:

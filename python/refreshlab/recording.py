@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from ._command import Window
+
 #: A float32 with these bits means "not measured at this step"; any other NaN was measured.
 _absent_bits = np.uint32(0x7FC0AB5E)
 
@@ -335,6 +337,15 @@ class Recording:
     def save(self, path: Path) -> None:
         """Writes the run as a trace, which the window opens. What stood there is replaced when the new one is whole."""
         self._record.save(os.fspath(path))
+
+    def open_window(self, **options: object) -> Window:
+        """Opens the run in the program's window, as ``refreshlab gui TRACE``: a copy of what is recorded now. The window looks through it and
+        branches from it with an engine of its own; what goes on here does not appear there.
+
+        :param options: those of the command: ``layout="Tune"``, ``theme="light"``
+        """
+        from ._command import Window
+        return Window(self, options)
 
     def export_csv(self, folder: Path) -> None:
         """Writes the tables of ``refreshlab export``."""

@@ -21,6 +21,8 @@ from .recording import Candidate, Path, Recording, Step, Token
 if TYPE_CHECKING:
     import torch
 
+    from ._command import Window
+
 
 def _load_libtorch() -> None:
     """Where libtorch does not lie beside this package it is loaded first: the linker takes what is there already."""
@@ -464,6 +466,10 @@ class Session:
         """What each signal and the cache policy written in Python have taken. Of a policy the calls are those of its functions and the copies of its
         state."""
         return {name: Cost(calls, ms) for name, calls, ms in self._session.costs()}
+
+    def open_window(self, **options: object) -> Window:
+        """Opens what is recorded so far in the program's window: ``Recording.open_window()``."""
+        return self.recording.open_window(**options)
 
     def flush(self) -> None:
         """Waits until all steps are in the trace. Failure where it could not be written; the run goes on."""
