@@ -10,6 +10,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -178,6 +179,14 @@ CacheEditor& PolicyView::editor(const char* doing) const {
     return *now().editor;
 }
 
+CacheEditor& PolicyView::changing(const char* doing) const {
+    CacheEditor& cache = editor(doing);
+    if (!now().edits)
+        throw Error(doing, fmt::format("layer {}", layer()), "the policy has said that it changes none",
+                    "edits = True");
+    return cache;
+}
+
 GivenPositions PolicyView::held_of(const nb::object& given, const char* doing, int64_t kv_head) const {
     const std::string head = where(kv_head);
     const nb::object array = as_array(given);
@@ -207,24 +216,38 @@ GivenPositions PolicyView::held_of(const nb::object& given, const char* doing, i
 }
 
 void PolicyView::evict(int64_t kv_head, const nb::object& positions, bool merged) const {
-    CacheEditor& cache = editor("evicting entries of");
-    const auto gone = held_of(positions, "evicting entries of", kv_head).positions;
-    if (gone.empty()) return;
-    if (merged)
-        cache.merge_away(layer(), kv_head, gone);
-    else
-        cache.evict(layer(), kv_head, gone);
+    constexpr const char* doing = "evicting entries of";
+    static_cast<void>(changing(doing));
+    take_away(doing, kv_head, held_of(positions, doing, kv_head).positions, merged);
 }
 
 void PolicyView::keep(int64_t kv_head, const nb::object& positions) const {
-    CacheEditor& cache = editor("keeping entries of");
-    cache.keep(layer(), kv_head, held_of(positions, "keeping entries of", kv_head).positions);
+    constexpr const char* doing = "keeping entries of";
+    static_cast<void>(changing(doing));
+    const auto stay = held_of(positions, doing, kv_head).positions;
+    std::vector<int64_t> gone;
+    std::ranges::set_difference(now().cache->held(layer(), kv_head), stay, std::back_inserter(gone));
+    take_away(doing, kv_head, gone, false);
+}
+
+void PolicyView::take_away(const char* doing, int64_t kv_head, std::span<const int64_t> gone,
+                           bool merged) const {
+    if (gone.empty()) return;
+    if (now().before_attention && gone.back() == now().step->position)
+        throw Error(
+            doing, where(kv_head),
+            fmt::format("position {} is the new token's own, which has to be read first", gone.back()),
+            "after_attention() may take it away");
+    if (merged)
+        now().editor->merge_away(layer(), kv_head, gone);
+    else
+        now().editor->evict(layer(), kv_head, gone);
 }
 
 void PolicyView::rewrite(int64_t kv_head, const nb::object& positions, const nb::object& keys,
                          const nb::object& values, bool merged) const {
     constexpr const char* doing = "rewriting entries of";
-    CacheEditor& cache = editor(doing);
+    CacheEditor& cache = changing(doing);
     const GivenPositions at = held_of(positions, doing, kv_head);
     if (at.positions.empty()) return;
     const auto half = [&](const nb::object& given) {

@@ -27,7 +27,9 @@ public:
     struct Call {
         const PolicyContext* context = nullptr;
         PolicyTensors tensors = {};
-        CacheEditor* editor = nullptr;              ///< null: entries are not changed in this call
+        CacheEditor* editor = nullptr;              ///< null: nothing is told or changed in this call
+        bool edits = false;                         ///< the policy may change entries
+        bool before_attention = false;              ///< the new token's own entry has to stay
         const CacheEditor* cache = nullptr;         ///< what is held
         const PromptView* prompt = nullptr;         ///< in read_prompt()
         const refreshlab::StepView* step = nullptr; ///< in before_attention() and after_attention()
@@ -74,6 +76,8 @@ private:
     [[nodiscard]] nb::object group_of(const at::Tensor& all, int64_t kv_head, const char* what,
                                       const char* need) const;
     [[nodiscard]] CacheEditor& editor(const char* doing) const;
+    [[nodiscard]] CacheEditor& changing(const char* doing) const; ///< editor() of a policy that edits
+    void take_away(const char* doing, int64_t kv_head, std::span<const int64_t> gone, bool merged) const;
     /// A list, an array of NumPy or a tensor of whole numbers with one axis. Throws Error{bad_input} for anything else, for a position that comes
     /// twice, and for one that is not held; what NumPy refuses is its own exception.
     [[nodiscard]] GivenPositions held_of(const nb::object& given, const char* doing, int64_t kv_head) const;

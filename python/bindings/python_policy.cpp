@@ -112,8 +112,11 @@ public:
     }
     const HeadPositions* before_attention(const refreshlab::StepView& step, CacheEditor& cache) override {
         const InPython in(*m_cost);
-        const Shown shown =
-            this->shown({.editor = &cache, .cache = &cache, .step = &step, .layer = step.layer});
+        const Shown shown = this->shown({.editor = &cache,
+                                         .before_attention = true,
+                                         .cache = &cache,
+                                         .step = &step,
+                                         .layer = step.layer});
         guarded(place("before_attention", step.layer, step.step), [&] {
             m_chosen = shown.view->chosen(m_policy.attr("before_attention")(nb::cast(shown.view)));
         });
@@ -135,6 +138,7 @@ private:
     [[nodiscard]] Shown shown(PolicyView::Call call) const {
         call.context = &m_context;
         call.tensors = m_tensors;
+        call.edits = m_needs.edits;
         return Shown(std::move(call));
     }
     void require_none(const char* function, const nb::object& given) const {

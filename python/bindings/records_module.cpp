@@ -5,6 +5,7 @@
 #include "engine/control/derive/derive_spec.h"
 #include "engine/control/named_policies.h"
 #include "engine/control/parameters.h"
+#include "engine/fetch/published_models.h"
 #include "engine/policies/cache_scores.h"
 #include "engine/tasks/prompt_file.h"
 #include "python/bindings/arrays.h"
@@ -20,6 +21,7 @@
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -100,6 +102,13 @@ NB_MODULE(_records, module) {
         return json_text(to_json(cache_policy_from_json(parse_json(json, "cache"), "cache")));
     });
     module.def("settled_model", [](const std::string& model) { return settled_model(model); });
+    module.def("published_models", [](const std::string& assets) {
+        const std::filesystem::path folder = models_folder(assets);
+        std::vector<std::pair<std::string, std::string>> all; // name, path where it has been fetched
+        for (const PublishedModel& model : published_models())
+            all.emplace_back(model.name, is_fetched(model, folder) ? (folder / model.file).string() : "");
+        return all;
+    });
     module.def("bundled_pair", [](const std::string& assets) {
         const BundledPair pair = bundled_pair(assets);
         return std::pair(pair.teacher, pair.student);

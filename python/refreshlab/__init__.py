@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .errors import BadInput, Error, Failure
     from .policy import CachePolicy, PolicyModel, pooled, top
     from .recording import (Attention, Candidate, Drift, Landscape, Recording, Refresh, SignalInfo, Step, Token, Trace, policy_presets,
-                            read_trace, settings)
+                            published_models, read_trace, settings)
     from .session import Cache, Cost, Entries, OwnSignal, Pair, PolicyView, Session, StepView, refresh_when, signal
 
 # A name loads its module when it is first used: the command starts without NumPy, and traces are read without libtorch.
@@ -35,7 +35,7 @@ _modules = {
     "_live": ["LiveView", "live"],
     "errors": ["BadInput", "Error", "Failure"],
     "recording": ["Attention", "Candidate", "Drift", "Landscape", "Recording", "Refresh", "SignalInfo", "Step", "Token", "Trace",
-                  "policy_presets", "read_trace", "settings"],
+                  "policy_presets", "published_models", "read_trace", "settings"],
     "policy": ["CachePolicy", "PolicyModel", "pooled", "top"],
     "session": ["Cache", "Cost", "Entries", "OwnSignal", "Pair", "PolicyView", "Session", "StepView", "refresh_when", "signal"],
 }
@@ -43,8 +43,8 @@ _module_of = {name: module for module, names in _modules.items() for name in nam
 
 __all__ = ["Attention", "BadInput", "Cache", "CachePolicy", "Candidate", "Cost", "Drift", "Entries", "Error", "Failure", "Figure", "Landscape",
            "LiveView", "OwnSignal", "Pair", "PolicyModel", "PolicyView", "Recording", "Refresh", "Session", "SignalInfo", "Step", "StepView",
-           "Token", "Trace", "Window", "figure", "landscape", "live", "policy_presets", "pooled", "read_trace", "refresh_when", "settings",
-           "signal", "sweep", "top"]
+           "Token", "Trace", "Window", "figure", "landscape", "live", "policy_presets", "pooled", "published_models", "read_trace", "refresh_when",
+           "settings", "signal", "sweep", "top"]
 
 
 def __getattr__(name: str) -> Any:

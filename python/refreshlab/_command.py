@@ -69,7 +69,7 @@ def figure(of: Recording | str | os.PathLike[str], panel: str = "signals", **opt
     """The figure that ``refreshlab figure`` draws, as SVG.
 
     :param of: a run, or the path of a trace or a table
-    :param options: those of the command: ``width="140mm"`` is ``--width 140mm``, a list gives an option several times
+    :param options: those of the command: ``size="140mm"`` is ``--size 140mm``, a list gives an option several times
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.rlt"

@@ -131,6 +131,7 @@ class LiveView:
         self.figure.update_xaxes(title_text="step", row=len(signals), col=1)
         self.figure.update_layout(height=90 + 170 * len(signals), margin={"l": 60, "r": 10, "t": 10, "b": 40}, showlegend=False,
                                   template="plotly_white", uirevision="run")
+        self.figure._config = {**self.figure._config, "edits": {"shapePosition": True}, "displaylogo": False}  # lines can be dragged; Plotly has no other name for it
         self._drawn_thresholds: list[_Threshold] = []
         self._numbers: list[Any] = []
 
@@ -279,7 +280,7 @@ class LiveView:
         for threshold in self._plotted():
             row = self._signals.index(threshold.signal) + 1
             shapes.append({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y" if row == 1 else f"y{row}", "y0": threshold.value,
-                           "y1": threshold.value, "editable": True,
+                           "y1": threshold.value,
                            "line": {"width": 2, "color": self._colours.get(threshold.signal, self._colours[""]), "dash": "dash"}})
         return shapes
 

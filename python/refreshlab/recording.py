@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _records
+from . import _installed, _records
 
 if TYPE_CHECKING:
     import pandas
@@ -417,6 +417,11 @@ def read_trace(path: Path) -> Trace:
     file = os.fspath(path)
     return Trace(file, [Recording(record, name) for record, name in _records.read_runs(file)],
                  {run: Landscape(landscape) for run, landscape in _records.read_landscapes(file)})
+
+
+def published_models() -> dict[str, str | None]:
+    """Published models that the program can fetch: name -> the path of the file, None where ``refreshlab models get NAME`` has not fetched it yet."""
+    return {name: path or None for name, path in _records.published_models(os.path.realpath(_installed.assets()))}
 
 
 def settings() -> dict[str, str]:

@@ -60,6 +60,7 @@ def test_a_threshold_is_dragged_typed_and_recorded(pair):
     with pair.session(PROMPT, policy=POLICY, max_tokens=20) as session:
         view = rl.live(session, signals=["entropy_bits", "steps_since_refresh"], paused=True)
         assert [(s.yref, s.y0) for s in view.figure.layout.shapes] == [("y", 3.0), ("y2", 9.0)]
+        assert view.figure._config["edits"]["shapePosition"]  # without it a browser does not let lines be dragged
         dragged(view, 0, y0=4.5, y1=4.5)
         assert session["entropy.threshold"] == "4.5" and view._numbers[0].value == 4.5
         dragged(view, 0, y1=5.0, x1=0.8)  # at one end, and to the side: it is level again

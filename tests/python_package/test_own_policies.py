@@ -269,6 +269,32 @@ def test_a_bad_answer_gets_one_sentence(pair, said):
     assert "\n" not in str(raised.value)
 
 
+def test_a_cache_may_be_emptied_and_what_a_step_needs_stays(pair):
+    class Nothing(rl.CachePolicy):
+        def after_attention(self, view):
+            for head in range(self.model.kv_heads):
+                view.keep(head, [])
+
+        read_prompt = after_attention
+
+    with pair.session(PROMPT, mode="student", max_tokens=6, cache=Nothing) as session:
+        session.run()
+        assert list(session.recording["cache_read"][:5]) == [1.0] * 5
+
+    class Hasty(rl.CachePolicy):
+        edits = True
+
+        def before_attention(self, view):
+            view.evict(0, view.held(0)[-1:])
+
+    class Reader(Hasty):
+        edits = False
+
+    for policy, said in ((Hasty, "is the new token's own, which has to be read first"), (Reader, "has said that it changes none; edits = True")):
+        with pair.session(PROMPT, max_tokens=4, cache=policy) as session, pytest.raises(rl.BadInput, match=said):
+            session.run()
+
+
 @pytest.mark.parametrize("given, said", [([[0], [0], [0], [0], [0]], "5 lists of positions"), ([0, 4000], "position 4000 is not held"),
                                          (["a"], "of whole numbers")])
 def test_a_bad_choice_of_what_is_read_gets_one_sentence(pair, given, said):
