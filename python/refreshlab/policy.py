@@ -43,7 +43,8 @@ class CachePolicy:
     Derive from it, say what it needs to be shown, and override what it uses. The engine calls the functions in the terms of its own policies
     (docs/reference/cache-definitions.md, section 2), one layer at a time, and with a ``PolicyView``: positions that each KV head holds; keys,
     values, queries and attention rows as tensors over the engine's memory; ``evict()``, ``keep()``, ``rewrite()``. A view is of use during its
-    call alone, and so are its tensors: take ``.clone()`` of what should stay.
+    call alone, and so are its tensors: take ``.clone()`` of what should stay. They are not to be written to: ``rewrite()`` changes entries, so that a
+    rewind takes it back.
 
     State    lies in the object. A run works on a copy of it and copies it again at every step, so that ``rewind()`` and branches find it as it
              was. Attributes named in ``shared`` are not copied.

@@ -1,4 +1,6 @@
 #include "engine/base/error.h"
+#include "engine/control/parameters.h"
+#include "engine/policies/outside_policy.h"
 #include "tests/engine/policies/fake_cache.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -98,6 +100,31 @@ TEST_CASE("cache policies are read strictly, in one line", "[policies]") {
                 CHECK_THAT(refusal({{"policy", method.name}, {key, wrong}}), ContainsSubstring(key));
         }
     }
+}
+
+TEST_CASE("a policy from outside is known by the form of its name, and only by that", "[policies]") {
+    const std::string name = "python:HeavyHitters(budget=64)";
+    const CachePolicyConfig config = cache_policy_from_json(json{{"policy", name}}, "x");
+    CHECK(config.policy == name);
+    CHECK(config == cache_policy_from_json(to_json(config), "x"));
+    check_cache_policy(config, 100, "x");
+    CHECK_FALSE(has_full_steps(config));
+    CHECK(outside_policy_name(name) == "HeavyHitters(budget=64)");
+    CHECK(outside_policy_name("h2o") == "h2o");
+    CHECK(find_cache_method(name) == &outside_method());
+    for (const CacheMethod& method : cache_methods())
+        CHECK_FALSE(is_outside_policy(method.name));
+    for (const char* wrong : {"python:", "python", "Python:x"})
+        CHECK(find_cache_method(wrong) == nullptr);
+    // A run's configuration may name it. What it may be set to is the list's.
+    RunConfig run;
+    run.prompt = "x";
+    run.student_cache = config;
+    check_run_config(run, "x");
+    CHECK(parameter_value(run, "student_cache.policy") == name);
+    CHECK_THROWS_AS(set_parameter(run, "student_cache.policy", name), Error);
+    set_parameter(run, "student_cache.policy", "h2o");
+    CHECK(run.student_cache.policy == "h2o");
 }
 
 TEST_CASE("a file of a policy is a path, and what was read there is its digest", "[policies]") {
