@@ -52,8 +52,6 @@ PolicyContext context_of(const ModelConfig& model, int64_t prompt_length, uint64
     return context;
 }
 
-} // namespace
-
 std::unique_ptr<CachePolicy> policy_of(const CachePolicyConfig& config, const PolicyContext& context,
                                        const TensorPolicyFactory& own) {
     if (!is_outside_policy(config.policy)) return make_cache_policy(config, context);
@@ -63,6 +61,8 @@ std::unique_ptr<CachePolicy> policy_of(const CachePolicyConfig& config, const Po
                     "pair.session() and pair.branch() of the package of Python take it as cache=");
     return own(context);
 }
+
+} // namespace
 
 PolicyAids aids_of(const CachePolicyConfig& policy, const ModelGates& at_hand, const ModelConfig& model) {
     PolicyAids aids;
