@@ -2,15 +2,19 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/record/runs/run_label.h"
 #include "engine/refresh/json_fields.h"
 #include "engine/text/utf8.h"
 #include "ui/scene/maps/colour_maps.h"
+#include "ui/scene/theme/run_colours.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace refreshlab::ui {
 
@@ -72,6 +76,9 @@ void read_style(const nlohmann::json& json, const std::string& what, const std::
 } // namespace
 
 FigureStyle screen_style(const Theme& theme, double em) {
+    std::vector<Colour> runs;
+    for (uint32_t i = 0; i < run_colours; ++i)
+        runs.push_back(run_colour(theme, i));
     return {.theme = theme,
             .text_pt = em,
             .small_pt = em,
@@ -81,7 +88,7 @@ FigureStyle screen_style(const Theme& theme, double em) {
             .spacing = 1.15,
             .on_screen = true,
             .letters = false,
-            .runs = {}};
+            .runs = std::move(runs)};
 }
 
 FigureStyle load_figure_style(const std::filesystem::path& assets, const std::string& name,

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace refreshlab {
@@ -72,6 +73,14 @@ std::optional<size_t> DataTable::find(std::string_view column) const {
     const auto found = std::ranges::find(columns, column);
     if (found == columns.end()) return std::nullopt;
     return static_cast<size_t>(found - columns.begin());
+}
+
+std::optional<double> cell_number(std::string_view cell) {
+    double value = 0;
+    const char* const end = cell.data() + cell.size();
+    const auto [at, error] = std::from_chars(cell.data(), end, value);
+    if (cell.empty() || error != std::errc() || at != end) return std::nullopt;
+    return value;
 }
 
 std::string to_csv(const DataTable& table) {

@@ -17,6 +17,9 @@ struct DataTable {
     [[nodiscard]] std::optional<size_t> find(std::string_view column) const;
 };
 
+/// A cell as a number; nothing for any other text, an empty cell and "-".
+[[nodiscard]] std::optional<double> cell_number(std::string_view cell);
+
 /// RFC 4180, lines ending in CR LF.
 [[nodiscard]] std::string to_csv(const DataTable& table);
 /// RFC 4180; lines may end in LF alone, as a last one need not.

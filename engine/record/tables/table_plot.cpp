@@ -18,6 +18,7 @@ namespace refreshlab {
 namespace {
 
 constexpr std::array<std::string_view, 3> kinds = {"dots", "curves", "points"};
+constexpr std::array<std::string_view, 3> frontiers = {"none", "low", "high"};
 constexpr size_t largest_table = size_t{1} << 28;
 
 std::vector<std::string> texts(JsonFields& fields, std::string_view key) {
@@ -51,6 +52,8 @@ TablePlot::Part part_from(const nlohmann::json& json, const std::string& what, c
         constexpr double most = std::numeric_limits<double>::max();
         fields.real("mark", part.mark.emplace(0), -most, most);
     }
+    if (const auto frontier = fields.choice("frontier", {frontiers.begin(), frontiers.end()}))
+        part.frontier = static_cast<TablePlot::Frontier>(*frontier);
     fields.finish();
     return part;
 }
@@ -111,6 +114,8 @@ nlohmann::json plots_to_json(const std::vector<TablePlot>& plots) {
             nlohmann::json axis{{"title", part.title}, {"values", part.values}};
             if (part.log) axis["log"] = true;
             if (part.mark) axis["mark"] = *part.mark;
+            if (part.frontier != TablePlot::Frontier::none)
+                axis["frontier"] = frontiers[static_cast<size_t>(part.frontier)];
             json["parts"].push_back(std::move(axis));
         }
         list.push_back(std::move(json));

@@ -24,12 +24,16 @@ struct TablePlot {
         curves, ///< values over x, a curve for each of the series
         points, ///< the same without the lines between them
     };
+    /// Which values are the better ones, where less of x is better too.
+    enum class Frontier : uint8_t { none, low, high };
     /// One axis of values; several stand beside each other.
     struct Part {
         std::string title = {};          ///< of the axis, with the unit
         std::vector<std::string> values; ///< columns; several have a colour or a dash each
         bool log = false;
         std::optional<double> mark = {}; ///< a line at this value: where nothing is gained
+        /// Of points: a stair through those to which no other is better, or as good, in both.
+        Frontier frontier = Frontier::none;
     };
     std::string name = {};  ///< of the figure, and of its file
     std::string title = {}; ///< one line
@@ -55,7 +59,7 @@ struct PlottedTables {
 /// Name of the file beside the tables.
 inline constexpr const char* plots_file = "figures.json";
 
-/// {"figures": [{name, title, table, kind, facets, series, x, x_title, x_log, only, parts: [{title, values, log, mark}]}]}
+/// {"figures": [{name, title, table, kind, facets, series, x, x_title, x_log, only, parts: [{title, values, log, mark, frontier}]}]}
 [[nodiscard]] nlohmann::json plots_to_json(const std::vector<TablePlot>& plots);
 /// Throws Error{bad_input} naming `what` and the key: unknown keys, wrong types, a figure without name, table or values, names with
 /// a path in them, two figures of one name.

@@ -1,5 +1,8 @@
 // Figures of tables: where the values stand on the paper, read back from the SVG.
 #include "tests/support/refused.h"
+#include "tests/support/seed.h"
+#include "tests/ui/figure/svg_points.h"
+#include "ui/figure/canvas/svg_canvas.h"
 #include "ui/figure/figure_file.h"
 #include "ui/figure/tables/table_figure.h"
 #include "ui/figure/tables/table_marks.h"
@@ -7,8 +10,11 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <regex>
 #include <string>
 #include <vector>
@@ -225,6 +231,99 @@ TEST_CASE("a table without what a figure needs is refused", "[figure][tables][ba
     table.rows.clear();
     plot = forest_plot();
     CHECK_THAT(problem(), ContainsSubstring("no values"));
+}
+
+TEST_CASE("a frontier goes through the rows to which no other is better", "[ui][figure]") {
+    std::mt19937_64 random(test::seed(0xF207));
+    for (const auto frontier : {TablePlot::Frontier::low, TablePlot::Frontier::high})
+        for (int round = 0; round < 20; ++round) {
+            DataTable table{{"policy", "bytes", "KL"}, {}};
+            const size_t rows = 1 + random() % 30;
+            for (size_t row = 0; row < rows; ++row)
+                table.rows.push_back({random() % 2 == 0 ? "a" : "b", fmt::format("{}", random() % 12),
+                                      fmt::format("{}", random() % 12)});
+            TablePlot plot;
+            plot.name = "frontier";
+            plot.kind = TablePlot::Kind::points;
+            plot.series = {"policy"};
+            plot.x = "bytes";
+            plot.parts = {{.title = "KL", .values = {"KL"}, .frontier = frontier}};
+            const TableMarks marks = table_marks(plot, table, "t.csv");
+            const auto best = frontier_marks(marks.facets[0].parts[0], frontier);
+            const auto number = [&](size_t row, size_t column) {
+                return *cell_number(table.rows[row][column]);
+            };
+            const auto beats = [&](size_t a, size_t b) { // as good in both, and better in one
+                const double x = number(a, 1) - number(b, 1),
+                             value = (number(a, 2) - number(b, 2)) *
+                                     (frontier == TablePlot::Frontier::high ? -1 : 1);
+                return x <= 0 && value <= 0 && (x < 0 || value < 0);
+            };
+            for (size_t row = 0; row < rows; ++row) {
+                bool beaten = false, there = false;
+                for (size_t other = 0; other < rows; ++other)
+                    beaten = beaten || beats(other, row);
+                for (const TableMark& mark : best)
+                    there = there || (mark.x == number(row, 1) && mark.value == number(row, 2));
+                CHECK(there == !beaten);
+            }
+            for (size_t i = 1; i < best.size(); ++i)
+                CHECK(best[i - 1].x < best[i].x);
+            CHECK(svg_of(plot, table).find("<g id=\"frontier\">") != std::string::npos);
+        }
+}
+
+TEST_CASE("a figure of a table says where it has drawn its rows", "[ui][figure]") {
+    std::mt19937_64 random(test::seed(0xF208));
+    static const FigureStyle style = load_figure_style(assets, "paper");
+    for (const auto kind : {TablePlot::Kind::dots, TablePlot::Kind::points, TablePlot::Kind::curves}) {
+        DataTable table{{"task", "policy", "x", "a", "b"}, {}};
+        for (int row = 0; row < 9; ++row)
+            table.rows.push_back({row % 2 == 0 ? "one" : "two", fmt::format("p{}", row % 3),
+                                  fmt::format("{}", row), fmt::format("{}", random() % 100),
+                                  fmt::format("{}", random() % 100)});
+        TablePlot plot;
+        plot.name = "places";
+        plot.title = "A title that takes room";
+        plot.kind = kind;
+        plot.facets = {"task"};
+        plot.series = {"policy"};
+        if (kind != TablePlot::Kind::dots) plot.x = "x";
+        plot.parts = {{"a", {"a"}}, {"b", {"b"}}};
+        const auto figure = make_table_figure(plot, table, "t.csv");
+        SvgCanvas canvas(300, 200, fonts());
+        const FigureRect place{10, 5, 280, 190};
+        figure->draw({canvas, style}, place);
+        const auto places = figure->places({canvas, style}, place);
+        const auto dots = dots_of(canvas.finish("a title", "{}"));
+        REQUIRE(places.size() == dots.size());
+        for (const PlacedMark& mark : places) // whatever the order
+            CHECK(std::ranges::any_of(dots, [&](const Dot& dot) {
+                return std::abs(dot.x - mark.at.x) < 0.02 && std::abs(dot.y - mark.at.y) < 0.02;
+            }));
+        for (size_t row = 0; row < table.rows.size(); ++row)
+            CHECK(std::ranges::count(places, row, &PlacedMark::row) == 2);
+    }
+}
+
+TEST_CASE("a curve of very many steps keeps its highest and lowest values and its ends", "[ui][figure]") {
+    DataTable table{{"step", "loss"}, {}};
+    constexpr int steps = 20000;
+    for (int i = 0; i < steps; ++i)
+        table.rows.push_back({fmt::format("{}", i), i == 12345 ? "90" : i == 777 ? "-5" : "1"});
+    TablePlot plot;
+    plot.name = "loss";
+    plot.kind = TablePlot::Kind::curves;
+    plot.x = "step";
+    plot.parts = {{"loss", {"loss"}}};
+    const std::string svg = svg_of(plot, table);
+    const auto points = test::points_of(svg, "curve");
+    CHECK(points.size() < 4000);
+    CHECK(points.size() > 100);
+    const auto [high, low] = std::ranges::minmax(points, {}, &std::pair<double, double>::second);
+    CHECK(low.second - high.second > 50); // the two values that stand out
+    for (size_t i = 1; i < points.size(); ++i)
+        CHECK(points[i - 1].first <= points[i].first);
 }
 
 } // namespace table_figure_test

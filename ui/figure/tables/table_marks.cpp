@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -22,14 +21,12 @@ constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 double number_of(const DataTable& table, size_t row, size_t column, const std::string& what) {
     const std::string& cell = table.rows[row][column];
     if (cell.empty() || cell == "-") return nothing;
-    double value = 0;
-    const char* end = cell.data() + cell.size();
-    const auto [at, error] = std::from_chars(cell.data(), end, value);
-    if (error != std::errc() || at != end)
+    const auto value = cell_number(cell);
+    if (!value)
         throw Error("drawing a figure", what,
                     fmt::format("column {} has '{}' in row {}, which is no number",
                                 visible_text(table.columns[column], 60), visible_text(cell, 60), row + 1));
-    return value;
+    return *value;
 }
 
 /// What the cells of these columns say together: numbers need their column's name beside them.
@@ -37,10 +34,7 @@ std::string words_of(const DataTable& table, size_t row, const std::vector<std::
     std::vector<std::string> words;
     for (const std::string& column : columns) {
         const std::string& cell = table.rows[row][*table.find(column)];
-        double number = 0;
-        const bool bare =
-            std::from_chars(cell.data(), cell.data() + cell.size(), number).ptr == cell.data() + cell.size();
-        words.push_back(bare && !cell.empty() ? fmt::format("{}: {}", column, cell) : cell);
+        words.push_back(cell_number(cell) ? fmt::format("{}: {}", column, cell) : cell);
     }
     return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -94,7 +88,8 @@ private:
         TableMark mark{.x = over_x() ? number(*m_table.find(m_plot.x)) : 0,
                        .value = number(column),
                        .low = nothing,
-                       .high = nothing};
+                       .high = nothing,
+                       .row = row};
         if (const auto ends = interval_of(m_table, column)) {
             const double half = ends->half_width ? number(ends->low) : 0;
             mark.low = ends->half_width ? mark.value - half : number(ends->low);
@@ -169,6 +164,21 @@ private:
 };
 
 } // namespace
+
+std::vector<TableMark> frontier_marks(const std::vector<TableSeries>& part, TablePlot::Frontier frontier) {
+    std::vector<TableMark> marks, best;
+    for (const TableSeries& series : part)
+        marks.insert(marks.end(), series.marks.begin(), series.marks.end());
+    const auto better = [&](double a, double b) {
+        return frontier == TablePlot::Frontier::high ? a > b : a < b;
+    };
+    std::ranges::sort(marks, [&](const TableMark& a, const TableMark& b) {
+        return a.x != b.x ? a.x < b.x : better(a.value, b.value);
+    });
+    for (const TableMark& mark : marks)
+        if (best.empty() || better(mark.value, best.back().value)) best.push_back(mark);
+    return best;
+}
 
 TableMarks table_marks(const TablePlot& plot, const DataTable& table, const std::string& what) {
     check_columns(plot, table, what);

@@ -13,6 +13,7 @@ namespace refreshlab::ui {
 struct TableMark {
     double x = 0; ///< of curves and points
     double value = 0, low = 0, high = 0;
+    size_t row = 0; ///< of the table
 };
 
 /// One of the series in one column.
@@ -33,6 +34,10 @@ struct TableMarks {
     std::vector<Facet> facets;
     DataTable table; ///< what is drawn: facets, series, x, the value's column, value, low, high
 };
+
+/// The marks of a facet's part to which no other is better, or as good, in both x and value; by rising x.
+[[nodiscard]] std::vector<TableMark> frontier_marks(const std::vector<TableSeries>& part,
+                                                    TablePlot::Frontier frontier);
 
 /// Throws Error{bad_input}: columns that the table lacks, a cell that is no number, no rows with a value.
 [[nodiscard]] TableMarks table_marks(const TablePlot& plot, const DataTable& table, const std::string& what);
