@@ -31,6 +31,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr auto training_a_gate = "training a gate";
 constexpr Seconds between_checkpoints{20};
+constexpr Seconds between_losses{1}; ///< as often a window that shows them sees new ones
 
 const ObjectiveKind& objective_named(const std::string& method) {
     const auto kinds = all_objective_kinds();
@@ -98,16 +99,31 @@ double mean_loss(const std::vector<TrainingStep>& losses) {
     return n > 0 ? sum / static_cast<double>(n) : 0;
 }
 
+/// The losses so far into the folder of --csv, as they stand there at the end: what a window follows. Nothing without a folder, or in one
+/// that cannot be written, which is said at the end.
+void show_losses(const GateTrainer& trainer, const TrainGateOptions& options) {
+    if (options.csv.empty()) return;
+    StudyResult so_far;
+    so_far.figures.push_back(loss_table(options.method, trainer.losses()));
+    try {
+        write_study(so_far, options.csv);
+    } catch (const Error&) { // the training is worth more
+    }
+}
+
 /// Trains until all steps are made. \return false: it was interrupted, and the checkpoint has all of it
-bool train(GateTrainer& trainer, int64_t steps, const fs::path& part) {
+bool train(GateTrainer& trainer, const TrainGateOptions& options, const fs::path& part) {
+    const int64_t steps = options.steps;
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
-    auto saved = start;
+    auto saved = start, shown = start;
+    show_losses(trainer, options);
     const int64_t before = trainer.steps_done();
     WorkProgress progress;
     while (trainer.steps_done() < steps) {
         if (interrupted() != 0) {
             if (trainer.steps_done() > 0) trainer.checkpoint(part);
+            show_losses(trainer, options);
             return false;
         }
         try {
@@ -126,6 +142,10 @@ bool train(GateTrainer& trainer, int64_t steps, const fs::path& part) {
                                   mean_loss(trainer.losses()),
                                   time_left(took.count() / static_cast<double>(done - before) *
                                             static_cast<double>(steps - done))));
+        if (Clock::now() - shown >= between_losses) {
+            show_losses(trainer, options);
+            shown = Clock::now();
+        }
         if (Clock::now() - saved < between_checkpoints) continue;
         trainer.checkpoint(part);
         saved = Clock::now();
@@ -162,7 +182,7 @@ int carry_out(const TrainGateOptions& options) {
     if (trainer.steps_done() > 0)
         say("going on after step {} of {} ({})\n", trainer.steps_done(), how.steps, part.string());
     note_interrupts();
-    if (!train(trainer, how.steps, part)) {
+    if (!train(trainer, options, part)) {
         say("interrupted after step {}: {} holds it, and the same command goes on\n", trainer.steps_done(),
             part.string());
         return 128 + interrupted();
