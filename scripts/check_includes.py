@@ -52,7 +52,7 @@ def engine_fault(name, target):
 # window shows, what a paper prints and what a report holds, are compiled without Dear ImGui (rl_scene, rl_figure). Rooms within scene/ stand in an order of their own.
 ui_rooms = ["base", "scene", "figure", "report", "context", "draw", "panels", "state", "tour", "dialogs", "shell"]
 ui_plain = {"base", "scene", "figure", "report"}
-scene_rooms = ["series", "axes", "policy", "text", "maps", "attention", "runs", "landscape", "views", "theme"]
+scene_rooms = ["series", "axes", "policy", "text", "maps", "attention", "runs", "tables", "landscape", "views", "theme"]
 
 
 def ui_fault(name, target):

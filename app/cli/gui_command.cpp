@@ -26,6 +26,7 @@
 
 #if REFRESHLAB_UI
 #include "app/window/window.h"
+#include "ui/scene/tables/table_file.h"
 #include "ui/state/settings.h"
 #endif
 
@@ -144,10 +145,11 @@ int run_gui(GuiOptions& options) {
     const bool remote = !options.connect.empty(); // --record names a folder of the server then
     if (!options.record.empty() && !remote) window.record = options.record;
     if (window.after_steps < 0) throw Error("reading", "--after-steps", "must not be negative");
-    // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
+    // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace. Rows of a table
+    // start runs of the prompt that is there.
     window.remote = remote;
-    if (!window.remote && (!window.trace || options.run.has_prompt()))
-        window.start = started_run(options.run);
+    const bool recorded = window.trace && !ui::may_be_table(*window.trace);
+    if (!window.remote && (!recorded || options.run.has_prompt())) window.start = started_run(options.run);
     window.start_may_wait = window.start && !options.run.has_prompt();
     if (!options.pace.empty()) window.shell.pace = parse_pace(options.pace);
     window.autostart = !options.paused;
@@ -176,7 +178,8 @@ Command add_gui_command(CLI::App& app) {
     auto options = std::make_shared<GuiOptions>();
     CLI::App* command =
         app.add_subcommand("gui", "The window; with --screenshot a picture of it, no display needed");
-    command->add_option("TRACE", options->trace, "A trace (.rlt) or a workspace (.rlw) to open");
+    command->add_option("TRACE", options->trace,
+                        "A trace (.rlt), a workspace (.rlw), a table (.csv) or a folder of tables to open");
     options->run.add_to(*command, first_start_config({}));
     options->run.add_cache_to(*command);
     command->add_option("--record", options->record, "Record every run of this window into a trace file")

@@ -74,9 +74,13 @@ bool is_workspace(const WindowOptions& options) {
     return options.trace && options.trace->extension() == ui::workspace_extension;
 }
 
+bool is_table(const WindowOptions& options) {
+    return options.trace && ui::may_be_table(*options.trace);
+}
+
 /// The runs of the trace that was asked for; none where none was. Throws Error.
 LabelledRuns opened_trace(const WindowOptions& options) {
-    if (!options.trace || is_workspace(options)) return {};
+    if (!options.trace || is_workspace(options) || is_table(options)) return {};
     LabelledRuns trace = load_labelled_trace(*options.trace);
     if (trace.runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
     return trace;
@@ -216,6 +220,8 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
     const LabelledRuns opened = opened_trace(options);
     std::optional<ui::LoadedWorkspace> workspace;
     if (is_workspace(options)) workspace = ui::load_workspace(*options.trace);
+    std::vector<std::shared_ptr<const ui::TableFile>> tables;
+    if (is_table(options)) tables = ui::read_tables(*options.trace);
     const bool picture = options.screenshot.has_value();
     // stdout belongs to what a command is asked for.
     if (spdlog::get("refreshlab") == nullptr)
@@ -245,6 +251,7 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
                                   ui::readings_of_file(*options.trace, newest), *options.trace);
     }
 
+    if (!tables.empty()) window.shell().show_tables(tables, *options.trace);
     if (workspace) window.shell().show_workspace(std::move(*workspace));
 
     const bool steps_to_ask_for = options.start && picture && options.after_steps > 0;

@@ -14,8 +14,9 @@ namespace refreshlab {
 
 /// What `refreshlab gui` was asked for.
 struct WindowOptions {
-    std::optional<std::filesystem::path> trace; ///< opened and shown: its newest run; or a workspace
-    std::optional<RunConfig> start;             ///< started at once (also beside an opened trace)
+    std::optional<std::filesystem::path>
+        trace;                      ///< opened and shown: its newest run; or a workspace, or tables
+    std::optional<RunConfig> start; ///< started at once (also beside an opened trace)
     bool start_may_wait = false; ///< nobody asked for it: it waits while a session that was left is offered
     bool autostart = true;       ///< false: the run waits, paused, after its prefill
     bool headless = false;       ///< no display needed; implied by screenshot when there is none

@@ -139,12 +139,12 @@ ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, Stage::Kind k
 int run(const std::string& filter) {
     std::vector<Case> cases;
     for (auto* list :
-         {&run_cases,          &threshold_cases, &plot_cases,        &axis_cases,         &event_cases,
-          &layer_cases,        &policy_cases,    &text_cases,        &timeline_cases,     &map_cases,
-          &distribution_cases, &window_cases,    &shell_cases,       &file_cases,         &job_cases,
-          &workspace_cases,    &settings_cases,  &option_cases,      &input_cases,        &landscape_cases,
-          &comparison_cases,   &exactness_cases, &runs_cases,        &cache_policy_cases, &painted_cases,
-          &tour_cases,         &remote_cases,    &two_process_cases, &last_cases})
+         {&run_cases,          &threshold_cases, &plot_cases,   &axis_cases,         &event_cases,
+          &layer_cases,        &policy_cases,    &text_cases,   &timeline_cases,     &map_cases,
+          &distribution_cases, &window_cases,    &shell_cases,  &file_cases,         &job_cases,
+          &workspace_cases,    &settings_cases,  &option_cases, &input_cases,        &landscape_cases,
+          &comparison_cases,   &exactness_cases, &runs_cases,   &cache_policy_cases, &table_cases,
+          &painted_cases,      &tour_cases,      &remote_cases, &two_process_cases,  &last_cases})
         for (const Case& test : list())
             cases.push_back(test);
     int tested = 0, passed = 0, left = 0;

@@ -161,6 +161,7 @@ struct Case {
 [[nodiscard]] std::vector<Case> layer_cases();
 [[nodiscard]] std::vector<Case> policy_cases();
 [[nodiscard]] std::vector<Case> cache_policy_cases();
+[[nodiscard]] std::vector<Case> table_cases();
 [[nodiscard]] std::vector<Case> text_cases();
 [[nodiscard]] std::vector<Case> timeline_cases();
 [[nodiscard]] std::vector<Case> map_cases();

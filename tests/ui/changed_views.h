@@ -32,13 +32,21 @@ namespace refreshlab::test {
                    .rows = {3},
                    .quantity = DriftQuantity::values_max,
                    .log = true,
-                   .ranges = {{"k", {0, 2}}}};
+                   .ranges = {{"k", {0, 2}}},
+                   .compared = false};
     views.distribution = {.signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
     views.landscape = landscape_view(
         {"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}, "rejection", "missed"});
     views.events.hidden = {false, true, true, true};
     views.events.table = {.hidden = {"threshold", "ms"}, .sorted_by = "value", .descending = true};
     views.runs = {.hidden = {"kl_nats"}, .sorted_by = "steps", .descending = false};
+    views.file_table = {.plot = "*",
+                        .x = "bytes",
+                        .y = "KL",
+                        .log_x = true,
+                        .log_y = true,
+                        .frontier = false,
+                        .table = {.hidden = {"low"}, .sorted_by = "KL", .descending = true}};
     return views;
 }
 

@@ -15,6 +15,7 @@
 #include "ui/scene/axes/playback.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/policy/drafts.h"
+#include "ui/scene/tables/table_file.h"
 #include "ui/scene/text/step_marks.h"
 #include "ui/scene/theme/theme.h"
 #include "ui/scene/views/views.h"
@@ -94,6 +95,11 @@ struct UiContext {
     std::vector<std::filesystem::path> recent_files = {};
     /// Opens one of them; a fault becomes a toast.
     std::function<void(const std::filesystem::path&)> open_file = {};
+    OpenTables tables; ///< CSV files that are open
+    /// Runs the shown run's prompt again with another cache policy, and shows both; a fault becomes a toast.
+    std::function<void(const CachePolicyConfig&)> compare_cache = {};
+    /// Of the run that this would be.
+    std::function<RunReach()> reach_to_compare = {};
     /// Runs an action of the table by its id ("run.new"), for buttons in an empty panel. Does nothing while the action
     /// is disabled.
     std::function<void(std::string_view id)> run_action;

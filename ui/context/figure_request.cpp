@@ -38,6 +38,11 @@ std::vector<RunKey> others_of(const RunSet& runs, const FigureKind& kind) {
 FigureRequest figure_request(const UiContext& ctx, const FigureKind& kind, bool in_sight) {
     FigureRequest request;
     request.panel = kind.name;
+    request.views = ctx.views;
+    if (kind.needs == FigureNeeds::table) {
+        request.table = ctx.tables.shown();
+        return request;
+    }
     if (kind.needs == FigureNeeds::all_runs) {
         for (const RunTree::Row& row : ctx.runs.tree().rows())
             if (const auto run = ctx.runs.recording(row.key); run->steps() > 0)
@@ -49,7 +54,6 @@ FigureRequest figure_request(const UiContext& ctx, const FigureKind& kind, bool 
     }
     request.landscape = ctx.landscape;
     request.scope_map = ctx.scope_map;
-    request.views = ctx.views;
     request.policy = ctx.drafts.policy();
     request.step = ctx.shown_step();
     if (request.landscape) {

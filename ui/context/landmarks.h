@@ -27,6 +27,7 @@ public:
 
     /// In front of all names from now on: of a further panel of a kind, "2/".
     void set_prefix(std::string prefix) { m_prefix = std::move(prefix); }
+    [[nodiscard]] const std::string& prefix() const { return m_prefix; }
 
     void set(std::string_view name, Box box) {
         if (m_watchers > 0) m_boxes.emplace_back(named(name), box);
@@ -81,6 +82,23 @@ private:
     std::vector<std::pair<std::string, Box>> m_boxes;
     std::map<std::string, Box> m_panels; ///< by title
     std::map<std::string, std::string> m_texts;
+};
+
+/// Names are of a part, "compared/", for as long as it lives.
+class LandmarkPrefix {
+public:
+    LandmarkPrefix(Landmarks& landmarks, std::string_view part)
+        : m_landmarks(landmarks)
+        , m_before(landmarks.prefix()) {
+        m_landmarks.set_prefix(m_before + std::string(part));
+    }
+    ~LandmarkPrefix() { m_landmarks.set_prefix(m_before); }
+    LandmarkPrefix(const LandmarkPrefix&) = delete;
+    LandmarkPrefix& operator=(const LandmarkPrefix&) = delete;
+
+private:
+    Landmarks& m_landmarks;
+    std::string m_before;
 };
 
 } // namespace refreshlab::ui

@@ -4,18 +4,22 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 namespace refreshlab::ui {
 
 /// \param model  begins as teacher and student; empty: the present pair
 [[nodiscard]] std::unique_ptr<Dialog> make_new_run_dialog(ShellState& state,
                                                           const std::filesystem::path& model = {});
+/// Cache policies to compare the shown run with.
+[[nodiscard]] std::unique_ptr<Dialog> make_compare_cache_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_picture_dialog(ShellState& state);
 /// Of the panel that was clicked last, where it has a figure.
 [[nodiscard]] std::unique_ptr<Dialog> make_figure_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_csv_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_open_table_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog>
 make_save_runs_dialog(ShellState& state); ///< every run of the window, in one file
@@ -40,6 +44,9 @@ make_note_dialog(ShellState& state); ///< beside the shown step; a recording is 
 [[nodiscard]] std::unique_ptr<Dialog>
 make_own_signal_dialog(ShellState& state); ///< a run in mode overfill is there, or a recorded one is shown
 [[nodiscard]] std::unique_ptr<Dialog> make_about_dialog();
+
+/// Compares the shown run with a cache policy of this method (ShellState::compare_cache). Throws Error{bad_input}.
+void compare_with_method(ShellState& state, std::string_view method);
 
 /// Draws state.dialog, if any.
 void draw_dialog(ShellState& state);

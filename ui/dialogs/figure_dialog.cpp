@@ -80,6 +80,8 @@ public:
         const auto kinds = figure_kinds();
         for (size_t i = 0; i < kinds.size(); ++i)
             if (used != nullptr && used->kind() == kinds[i].panel) m_kind = i;
+        for (size_t i = 0; i < kinds.size() && !offered(state, kind()); ++i)
+            if (offered(state, kinds[i])) m_kind = i;
     }
     const char* title() const override { return "Export figure"; }
     float width() const override { return 760; }
@@ -136,6 +138,8 @@ private:
     [[nodiscard]] static bool offered(const ShellState& state, const FigureKind& kind) {
         if (kind.needs == FigureNeeds::other_runs) return state.runs.other().has_value();
         if (kind.needs == FigureNeeds::scope_map) return state.ctx.scope_map != nullptr;
+        if (kind.needs == FigureNeeds::table) return state.ctx.tables.shown() != nullptr;
+        if (!state.ctx.recording || state.ctx.steps == 0) return false;
         return kind.needs != FigureNeeds::landscape || state.ctx.landscape != nullptr;
     }
 
@@ -162,6 +166,11 @@ private:
                    .fonts = m_fonts};
         const FigureRequest& r = *q.request;
         const bool growing = ctx.decoding();
+        if (r.table) { // another one when its file has changed
+            q.key = fmt::format("{} {} {} {} {}", m_kind, m_width, m_theme, pixels_per_point,
+                                fmt::ptr(r.table.get()));
+            return q;
+        }
         std::string runs;
         for (const FigureRun& run : r.runs)
             runs += fmt::format("{} {} {} ", run.recording->info().id, run.name,
@@ -183,8 +192,8 @@ private:
     bool draw_preview_area(ShellState& state, float height) {
         UiContext& ctx = state.ctx;
         m_problem.clear();
-        if (!ctx.recording || ctx.steps == 0) {
-            m_problem = "There is no recording yet";
+        if (!offered(state, kind())) { // it was there when the dialog was opened
+            m_problem = "There is nothing to draw";
             return false;
         }
         // The window's type is 16 pixels at 96 dots an inch: there the preview has the size of the print.

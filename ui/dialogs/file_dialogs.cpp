@@ -324,6 +324,23 @@ private:
     }
 };
 
+class OpenTableDialog final : public PathDialog {
+public:
+    explicit OpenTableDialog(const UiContext& ctx)
+        : PathDialog(ctx, PathPicker::Want::open_file, "table", "", table_extension) {}
+    const char* title() const override { return "Open table"; }
+    bool draw(ShellState& state) override {
+        muted_text(state.ctx, "A CSV file: a table of a study or a sweep, or the losses of a training");
+        return draw_path(state, ImGui::GetFontSize() * 14, "Open");
+    }
+
+private:
+    void work_on(ShellState& state, const fs::path& path) override {
+        start(state, "Opening " + path.filename().string(),
+              [path, &state](const std::atomic<bool>&) { return tables_to_show(state, path); });
+    }
+};
+
 class SaveTraceDialog final : public PathDialog {
 public:
     SaveTraceDialog(const UiContext& ctx, bool then_quit, bool all)
@@ -458,6 +475,9 @@ std::unique_ptr<Dialog> make_csv_dialog(ShellState& state) {
 }
 std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state) {
     return std::make_unique<PlottedDialog>(state.ctx);
+}
+std::unique_ptr<Dialog> make_open_table_dialog(ShellState& state) {
+    return std::make_unique<OpenTableDialog>(state.ctx);
 }
 std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state) {
     return std::make_unique<OpenTraceDialog>(state);

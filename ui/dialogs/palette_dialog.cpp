@@ -70,6 +70,17 @@ std::vector<PaletteDialog::Entry> PaletteDialog::entries(ShellState& state) {
                         shortcut_text(action.shortcut), reason.empty(),
                         [this, id = action.id](ShellState& s) { return run_action(s, id); }});
     }
+    if (const Action* compare = state.find_action("run.compare_cache")) {
+        const std::string reason = compare->reason(state.ctx);
+        for (const CacheMethod& method : cache_methods())
+            list.push_back({fmt::format("Compare with cache policy: {}", method.label),
+                            fmt::format("compare.{}", method.name),
+                            reason.empty() ? std::string(method.summary) : reason, "", reason.empty(),
+                            [name = method.name](ShellState& s) {
+                                s.guarded([&] { compare_with_method(s, name); });
+                                return false;
+                            }});
+    }
     for (const std::filesystem::path& file : state.ctx.recent_files) {
         std::error_code error;
         const bool there = std::filesystem::exists(file, error);

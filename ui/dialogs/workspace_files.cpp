@@ -52,6 +52,16 @@ void read_trace(LoadedWorkspace& loaded, const fs::path& path, bool kept) {
     }
 }
 
+void read_tables(LoadedWorkspace& loaded) {
+    for (const fs::path& path : loaded.workspace.tables) {
+        try {
+            loaded.tables.push_back(read_table_file(path));
+        } catch (const Error& e) {
+            loaded.faults.emplace_back(e.what());
+        }
+    }
+}
+
 /// Of a run in several files the longest recording, of equal ones the first.
 void drop_shorter(std::vector<LoadedWorkspace::Trace>& traces) {
     std::map<std::string, const Recording*> longest;
@@ -226,6 +236,10 @@ Workspace present_workspace(ShellState& state, const RunFiles& besides) {
     if (const auto shown = state.runs.looked_at(); shown && state.runs.recording(*shown))
         workspace.shown = state.runs.recording(*shown)->info().id;
     workspace.step = state.ctx.selection.step;
+    const auto& tables = state.ctx.tables;
+    for (const auto& table : tables.all())
+        if (table != tables.shown()) workspace.tables.push_back(table->path);
+    if (tables.shown()) workspace.tables.push_back(tables.shown()->path);
     workspace.by_position = state.runs.by_position;
     workspace.layout = state.settings.layout;
     if (!state.layout_borrowed && !state.panel_open.empty()) workspace.arrangement = state.arrangement();
@@ -263,6 +277,7 @@ LoadedWorkspace load_workspace(const fs::path& file) {
     loaded.workspace = read_workspace(file, loaded.faults);
     for (const Workspace::Trace& trace : loaded.workspace.traces)
         read_trace(loaded, trace.path, false);
+    read_tables(loaded);
     tell_changes(loaded);
     add_signals(loaded);
     return loaded;
@@ -283,6 +298,7 @@ LoadedWorkspace load_session(const SessionFolder& folder) {
         if (std::ranges::find(kept, trace.path) == kept.end()) read_trace(loaded, trace.path, false);
     for (const fs::path& trace : kept)
         read_trace(loaded, trace, true);
+    read_tables(loaded);
     drop_shorter(loaded.traces);
     add_signals(loaded);
     return loaded;
@@ -290,6 +306,8 @@ LoadedWorkspace load_session(const SessionFolder& folder) {
 
 void show_workspace(ShellState& state, LoadedWorkspace loaded) {
     show_runs(state, loaded);
+    for (auto& table : loaded.tables)
+        state.ctx.tables.show(std::move(table));
     if (!loaded.workspace.layout.empty()) show_views(state, loaded.workspace);
     if (loaded.workspace.next_run) take_next_run(state, *loaded.workspace.next_run);
     for (const std::string& fault : loaded.faults)
@@ -308,8 +326,35 @@ void open_workspace(ShellState& state, const fs::path& path) {
                     [path, &state](const std::atomic<bool>&) { return load_to_show(state, path); });
 }
 
+void show_tables(ShellState& state, const std::vector<std::shared_ptr<const TableFile>>& tables,
+                 const fs::path& path) {
+    for (size_t i = tables.size(); i-- > 0;) { // what is opened last is shown
+        state.ctx.tables.show(tables[i]);
+        if (!tables[i]->plots_fault.empty()) state.say(Toasts::Level::warning, tables[i]->plots_fault);
+    }
+    if (state.panel_open.empty()) // before the first layout, which opens it with its own
+        state.focus_panel = "Table";
+    else
+        state.open_panel("Table");
+    remember_file(state, path);
+}
+
+std::function<void()> tables_to_show(ShellState& state, const fs::path& path) {
+    return [tables = read_tables(path), path, &state] { show_tables(state, tables, path); };
+}
+
+void open_table(ShellState& state, const fs::path& path) {
+    state.start_job("Opening " + path.filename().string(),
+                    [path, &state](const std::atomic<bool>&) { return tables_to_show(state, path); });
+}
+
 void open_file(ShellState& state, const fs::path& path) {
-    path.extension() == workspace_extension ? open_workspace(state, path) : open_trace(state, path);
+    if (path.extension() == workspace_extension)
+        open_workspace(state, path);
+    else if (may_be_table(path))
+        open_table(state, path);
+    else
+        open_trace(state, path);
 }
 
 void remember_file(ShellState& state, const fs::path& path) {

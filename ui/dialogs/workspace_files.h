@@ -2,6 +2,7 @@
 
 #include "engine/record/trace/trace_store.h"
 #include "ui/scene/landscape/text_readings.h"
+#include "ui/scene/tables/table_file.h"
 #include "ui/state/workspace.h"
 
 #include <cstdint>
@@ -43,9 +44,10 @@ struct LoadedWorkspace {
     std::filesystem::path file;
     Workspace workspace;
     std::vector<Trace> traces;
+    std::vector<std::shared_ptr<const TableFile>> tables = {};
     /// By id: runs of the traces with the signals that were added to them.
     std::map<std::string, std::shared_ptr<const Recording>, std::less<>> with_signals = {};
-    std::vector<std::string> faults; ///< a line for each trace that is missing, damaged or changed
+    std::vector<std::string> faults; ///< a line for each trace or table that is missing, damaged or changed
 };
 /// Throws Error where the file itself cannot be read; then nothing has changed. Any thread.
 [[nodiscard]] LoadedWorkspace load_workspace(const std::filesystem::path& file);
@@ -59,7 +61,14 @@ void show_workspace(ShellState& state, LoadedWorkspace loaded);
 [[nodiscard]] std::function<void()> load_to_show(ShellState& state, const std::filesystem::path& file);
 /// That as a job; what is wrong is a toast.
 void open_workspace(ShellState& state, const std::filesystem::path& path);
-/// By its name a workspace or a trace; a job.
+/// Shows a table of a CSV file, or those of a folder; a job. What is wrong is a toast.
+void open_table(ShellState& state, const std::filesystem::path& path);
+/// read_tables() on any thread. \return what shows them, for the UI thread: the work of a job
+[[nodiscard]] std::function<void()> tables_to_show(ShellState& state, const std::filesystem::path& path);
+/// Opens them beside those that are open; the first is shown. \param path  of the file or folder
+void show_tables(ShellState& state, const std::vector<std::shared_ptr<const TableFile>>& tables,
+                 const std::filesystem::path& path);
+/// By its name a workspace, a table or a trace; a job.
 void open_file(ShellState& state, const std::filesystem::path& path);
 /// In the file manager of the desktop; its path is copied.
 void show_folder(ShellState& state, const std::filesystem::path& folder);

@@ -123,9 +123,9 @@ void ScreenCanvas::image(const FigureRect& rect, const FigureImage& cells) {
     if (m_ctx.painted) m_ctx.painted->image(rect, cells);
     if (cells.width <= 0 || cells.height <= 0 || rect.width <= 0 || rect.height <= 0) return;
     if (!cells.key.empty()) {
-        const ImTextureID texture =
-            m_ctx.host.texture(std::string(cells.key), static_cast<int>(cells.width),
-                               static_cast<int>(cells.height), cells.rgba, cells.revision);
+        const ImTextureID texture = m_ctx.host.texture(
+            m_ctx.landmarks.prefix() + std::string(cells.key), static_cast<int>(cells.width),
+            static_cast<int>(cells.height), cells.rgba, cells.revision);
         const bool alone = !m_images;
         if (alone) begin_images();
         m_list->AddImage(texture, corner(rect), far_corner(rect), corner(cells.part), far_corner(cells.part));

@@ -45,6 +45,7 @@ constexpr std::array kinds = {
                make_scope_figure},
     FigureKind{"events", "Table of events", "Events", FigureNeeds::nothing, true, make_events_figure},
     FigureKind{"runs", "Table of runs", "Runs", FigureNeeds::all_runs, false, make_runs_figure},
+    FigureKind{"table", "The plot of a table", "Table", FigureNeeds::table, false, make_file_table_figure},
 };
 
 /// Of kinds with one name the one whose head is there, or is not.
@@ -79,7 +80,8 @@ bool shows_notes(std::string_view panel) {
 std::vector<std::string_view> figure_panels() {
     std::vector<std::string_view> names;
     for (const FigureKind& kind : kinds)
-        if (std::ranges::find(names, kind.name) == names.end()) names.push_back(kind.name);
+        if (kind.needs != FigureNeeds::table && std::ranges::find(names, kind.name) == names.end())
+            names.push_back(kind.name);
     return names;
 }
 
@@ -140,6 +142,7 @@ std::string cell_text(float value) {
 
 std::unique_ptr<Figure> make_figure(const FigureRequest& request) {
     const FigureKind& kind = kind_of(request);
+    if (kind.needs == FigureNeeds::table) return kind.make(request);
     if (request.runs.empty()) throw Error("drawing a figure", {}, "there is no run to draw");
     for (const FigureRun& run : request.runs)
         if (run.recording->steps() == 0)

@@ -5,6 +5,7 @@
 #include "engine/record/tables/data_table.h"
 #include "engine/results/scope_map.h"
 #include "ui/figure/pen.h"
+#include "ui/scene/tables/table_file.h"
 #include "ui/scene/views/views.h"
 
 #include <atomic>
@@ -38,6 +39,7 @@ struct FigureRequest {
     std::vector<FigureRun> runs;                ///< at least one; the first is that of figures of one run
     std::shared_ptr<const Landscape> landscape; ///< of the first run; may be null
     std::shared_ptr<const ScopeMap> scope_map;  ///< of the first run; may be null
+    std::shared_ptr<const TableFile> table;     ///< of a file, that the window shows; may be null
     bool notes = false;              ///< of a kind that has them: numbers at their steps, words below
     bool all_signals = false;        ///< a signal that was not measured is an error; else it is left out
     std::string right_axis;          ///< signals: this one goes on the first plot, with an axis on the right
@@ -71,6 +73,7 @@ enum class FigureNeeds : uint8_t {
     head,       ///< a chosen layer and head
     landscape,  ///< of the run's text
     scope_map,  ///< of the run's text
+    table,      ///< of a file that the window shows; no run
 };
 /// A kind of figure. All that the command line, its help and the window's dialog know of kinds is here.
 struct FigureKind {
@@ -86,10 +89,10 @@ struct FigureKind {
 [[nodiscard]] std::span<const FigureKind> figure_kinds();
 /// Whether a kind of that name can show notes.
 [[nodiscard]] bool shows_notes(std::string_view panel);
-/// Names for --panel, each once.
+/// Names for --panel, each once: of kinds that show runs.
 [[nodiscard]] std::vector<std::string_view> figure_panels();
 
-/// Throws Error{bad_input}: an unknown panel (with the nearest name), a run without steps or without what the panel shows, steps
+/// Throws Error{bad_input}: an unknown panel (with the nearest name), no run or table, a run without steps or without what the panel shows, steps
 /// that are not in it, heads and signals that do not exist.
 [[nodiscard]] std::unique_ptr<Figure> make_figure(const FigureRequest& request);
 

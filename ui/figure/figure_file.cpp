@@ -10,6 +10,7 @@
 #include "ui/figure/canvas/pixels.h"
 #include "ui/figure/canvas/svg_canvas.h"
 #include "ui/figure/run_origin.h"
+#include "ui/scene/tables/table_choice.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -93,6 +94,9 @@ FigureFormat figure_format(const std::filesystem::path& path) {
 }
 
 FigureOrigin figure_origin(const FigureRequest& request, const std::string& command_line) {
+    if (request.runs.empty() && request.table)
+        return figure_origin(*shown_plot(*request.table, request.views.file_table),
+                             request.table->path.string(), command_line);
     FigureOrigin origin;
     const RunInfo& first = request.runs.front().recording->info();
     const RunConfig& config = first.config;

@@ -32,6 +32,7 @@ struct FigureOrigin {
     std::string
         date; ///< ISO 8601 of the first run's start, so that the same figure is the same bytes; empty: none
 };
+/// \param request  of runs, or of a table that has a plot
 [[nodiscard]] FigureOrigin figure_origin(const FigureRequest& request, const std::string& command_line);
 /// \param source  where the table is: a folder's or a sweep's file
 [[nodiscard]] FigureOrigin figure_origin(const TablePlot& plot, const std::string& source,

@@ -19,6 +19,8 @@ public:
     [[nodiscard]] virtual std::string_view title() const = 0;
     /// Width and height of its window before a person or a layout has given it another, in font sizes.
     [[nodiscard]] virtual std::pair<float, float> size_in_ems() const { return {26.0F, 22.0F}; }
+    /// Of a panel that no bundled layout has: the panel beside whose tab it comes up at first; empty: it floats.
+    [[nodiscard]] virtual std::string_view tab_beside() const { return {}; }
     /// Inside the panel's window. An exception ends this panel's frame with a message, not the program.
     virtual void draw(UiContext& ctx) = 0;
     /// Its kind: the title of the first panel of that kind.
@@ -69,6 +71,7 @@ inline constexpr int most_of_a_kind = 3;
 [[nodiscard]] std::unique_ptr<Panel> make_log_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_notes_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_runs_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_table_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_timeline_panel();
 
 } // namespace refreshlab::ui

@@ -85,6 +85,7 @@ std::span<const PanelKind> panel_kinds() {
         {"Events", &make_events_panel, &swap_member<&Views::events>},
         {"Notes", &make_notes_panel},
         {"Runs", &make_runs_panel},
+        {"Table", &make_table_panel},
         {"Performance", &make_performance_panel},
         {"Exactness", &make_exactness_panel},
         {"Log", &make_log_panel},

@@ -237,6 +237,14 @@ std::vector<Action> course_actions(ShellState& state) {
              state.run_beside(ctx.drafts.next_run());
          },
          why_no_run});
+    list.push_back({"run.compare_cache", "Run", "Compare with cache policy...",
+                    "Runs the shown run's prompt again, with the same seed and settings and another cache "
+                    "policy. Both are shown then: text, signals, cache.",
+                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_K,
+                    [&state](UiContext&) { state.dialog = make_compare_cache_dialog(); },
+                    [](const UiContext& ctx) {
+                        return ctx.recording && !ctx.of_engine() ? std::string() : why_no_run(ctx);
+                    }});
     list.push_back(
         {"run.verify", "Run", "Verify this threshold",
          "Runs the same prompt and seed again with the thresholds as they are now. The panel Runs shows the "
@@ -394,6 +402,10 @@ std::vector<Action> file_actions(ShellState& state) {
     list.push_back({"file.open_trace", "File", "Open trace...", "Shows a recorded run from a file.",
                     ImGuiMod_Ctrl | ImGuiKey_O,
                     [&state](UiContext&) { state.dialog = make_open_trace_dialog(state); }});
+    list.push_back({"file.open_table", "File", "Open table...",
+                    "Shows a CSV file as a table and a plot: a table of a study or a sweep, or the losses of "
+                    "a training, which are followed while it goes on.",
+                    0, [&state](UiContext&) { state.dialog = make_open_table_dialog(state); }});
     list.push_back({"file.open_workspace", "File", "Open workspace...",
                     "Opens the traces of a workspace file, with its layout, views and policy.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_O,
@@ -458,7 +470,10 @@ std::vector<Action> file_actions(ShellState& state) {
     list.push_back({"export.figure", "File", "Export figure...",
                     "Draws what a panel shows as a figure for a paper: SVG, PDF or PNG, with its numbers.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_F,
-                    [&state](UiContext&) { state.dialog = make_figure_dialog(state); }, why_no_recording});
+                    [&state](UiContext&) { state.dialog = make_figure_dialog(state); },
+                    [why_no_recording](const UiContext& ctx) {
+                        return ctx.tables.shown() ? std::string() : why_no_recording(ctx);
+                    }});
     list.push_back({"export.csv", "File", "Export CSV...",
                     "Writes steps, candidates, events and drift as CSV files.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_C,

@@ -90,4 +90,9 @@ void dock_beside(const std::string& panel, const std::string& other) {
     ImGui::DockBuilderFinish(left);
 }
 
+void dock_with(const std::string& panel, const std::string& other) {
+    const ImGuiID node = dock_of(other);
+    if (node != 0 && dock_of(panel) == 0) ImGui::DockBuilderDockWindow(panel.c_str(), node);
+}
+
 } // namespace refreshlab::ui

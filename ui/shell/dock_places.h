@@ -19,4 +19,7 @@ void put_up(ImGuiID dock_space, const Place& place, ImVec2 size, std::span<const
 /// Docks a panel to the right of another one, which keeps half of its place; where that one is not docked it stays where it is.
 void dock_beside(const std::string& panel, const std::string& other);
 
+/// Docks a panel that is docked nowhere as a tab of another one's place; where that one is not docked it stays where it is.
+void dock_with(const std::string& panel, const std::string& other);
+
 } // namespace refreshlab::ui

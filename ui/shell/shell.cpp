@@ -7,6 +7,7 @@
 #include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
+#include "ui/shell/dock_places.h"
 #include "ui/shell/panel_guard.h"
 #include "ui/shell/parts.h"
 #include "ui/shell/shell_impl.h"
@@ -17,6 +18,7 @@
 #include <imgui_internal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -80,6 +82,10 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     state.recent = RecentFiles(host.state_folder());
     state.ctx.recent_files = state.recent.files();
     state.ctx.open_file = [this](const std::filesystem::path& file) { open_file(m_impl->state, file); };
+    state.ctx.compare_cache = [&state](const CachePolicyConfig& cache) {
+        state.guarded([&] { state.compare_cache(cache); });
+    };
+    state.ctx.reach_to_compare = [&state] { return state.reach_to_compare(); };
     m_impl->keeping.emplace(state);
     state.ctx.run_action = [this](std::string_view id) { m_impl->state.run(id); };
     state.ctx.key_of = [this](std::string_view id) {
@@ -150,6 +156,11 @@ void Shell::show_trace(const LabelledRuns& trace, const std::string& name, const
     if (!file.empty()) remember_file(m_impl->state, file);
 }
 
+void Shell::show_tables(const std::vector<std::shared_ptr<const TableFile>>& tables,
+                        const std::filesystem::path& path) {
+    ui::show_tables(m_impl->state, tables, path);
+}
+
 void Shell::open_trace(const std::filesystem::path& path) {
     ui::open_trace(m_impl->state, path);
 }
@@ -187,6 +198,18 @@ bool Shell::offer_left_sessions(std::function<void()> otherwise) {
 
 void Shell::keep_session() {
     m_impl->keeping->tend();
+    m_impl->watch_table();
+}
+
+/// An idle window draws no frames: one is asked for when the file of the shown table has changed.
+void Shell::Impl::watch_table() {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::milliseconds between{500};
+    const auto table = state.ctx.tables.shown();
+    if (!table || Clock::now() - watched_at < between) return;
+    watched_at = Clock::now();
+    const auto stamp = stamp_of(table->path);
+    if (std::exchange(watched, stamp) != stamp) state.ctx.host.keep_awake(0.5);
 }
 
 void Shell::end_session() {
@@ -263,6 +286,9 @@ void Shell::Impl::draw_panels() {
         const auto [width, height] = panel->size_in_ems();
         ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * width, ImGui::GetFontSize() * height),
                                  ImGuiCond_FirstUseEver);
+        if (const ImGuiWindow* last = ImGui::FindWindowByName(title.c_str());
+            !panel->tab_beside().empty() && (last == nullptr || !last->WasActive)) // it comes up
+            dock_with(title, std::string(panel->tab_beside()));
         const bool bare = is_on_background(title.c_str());
         ImGui::PushStyleColor(ImGuiCol_WindowBg,
                               bare ? IM_COL32_BLACK_TRANS : ImGui::GetColorU32(ImGuiCol_WindowBg));

@@ -49,6 +49,9 @@ public:
     void show_panel(const std::string& title);
     /// One more panel, after those of ui/panels and as they are: its title is in the menu of panels. Opens it.
     void add_panel(std::unique_ptr<Panel> panel);
+    /// Tables of a file or a folder that were read already.
+    void show_tables(const std::vector<std::shared_ptr<const TableFile>>& tables,
+                     const std::filesystem::path& path);
     /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
     void open_trace(const std::filesystem::path& path);
     /// A file or folder that was dropped on the window: a model begins a new run's dialog, a workspace is opened, and so is anything else

@@ -12,6 +12,7 @@
 
 #include <imgui.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -60,6 +61,7 @@ struct Shell::Impl {
     void draw_panel(Panel& panel);
     void draw_problem(const std::string& problem);
     void autosave();
+    void watch_table();
 
     ShellState state;
     ViewUndo view_undo;
@@ -77,6 +79,8 @@ struct Shell::Impl {
     int64_t rows_read = 0;      ///< rows of attention that are not in the log yet
     double row_read_s = 0;      ///< when the last of them was seen
     double saved_s = 0;
+    std::optional<FileStamp> watched; ///< of the shown table's file, as it was seen last
+    std::chrono::steady_clock::time_point watched_at;
     double over_since = -1; ///< the first run has ended and nobody has touched anything (ImGui time); -1 = no
     std::string enlarged;   ///< title of the panel that covers the others; "" = none
     bool enlarged_now = false;

@@ -172,6 +172,11 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
         }
         for (const std::string& title : titles)
             state.panel_open[title] = std::ranges::find(open, title) != open.end();
+        if (const std::string& asked = state.focus_panel;
+            !asked.empty()) { // by the command line, before any layout
+            state.panel_open[asked] = true;
+            state.front_panels.push_back(asked);
+        }
         // Dear ImGui keeps the tab of a window that had the focus, whatever the layout says: they are brought to the
         // front by hand.
         state.frames_to_front =

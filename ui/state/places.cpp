@@ -19,13 +19,21 @@ struct Need {
     Extent least, most;
 };
 constexpr Need needs[] = {
-    {"Signals", {26, 17}, {unbounded, unbounded}},   {"Text", {15, 10}, {unbounded, unbounded}},
-    {"Policy", {17, 10}, {30, unbounded}},           {"Sampling", {17, 10}, {30, unbounded}},
-    {"Measure", {17, 10}, {30, unbounded}},          {"Inspector", {15, 10}, {30, unbounded}},
-    {"Landscape", {17, 12}, {unbounded, unbounded}}, {"Attention", {17, 12}, {unbounded, unbounded}},
-    {"Cache", {13, 12}, {unbounded, unbounded}},     {"Distribution", {17, 12}, {unbounded, unbounded}},
-    {"Events", {11, 10}, {unbounded, unbounded}},    {"Runs", {13, 10}, {unbounded, unbounded}},
-    {"Notes", {13, 10}, {unbounded, unbounded}},     {"Performance", {11, 10}, {unbounded, unbounded}},
+    {"Signals", {26, 17}, {unbounded, unbounded}},
+    {"Text", {15, 10}, {unbounded, unbounded}},
+    {"Policy", {17, 10}, {30, unbounded}},
+    {"Sampling", {17, 10}, {30, unbounded}},
+    {"Measure", {17, 10}, {30, unbounded}},
+    {"Inspector", {15, 10}, {30, unbounded}},
+    {"Landscape", {17, 12}, {unbounded, unbounded}},
+    {"Attention", {17, 12}, {unbounded, unbounded}},
+    {"Cache", {13, 12}, {unbounded, unbounded}},
+    {"Distribution", {17, 12}, {unbounded, unbounded}},
+    {"Events", {11, 10}, {unbounded, unbounded}},
+    {"Runs", {13, 10}, {unbounded, unbounded}},
+    {"Notes", {13, 10}, {unbounded, unbounded}},
+    {"Table", {17, 14}, {unbounded, unbounded}},
+    {"Performance", {11, 10}, {unbounded, unbounded}},
     {"Timeline", {20, 5}, {unbounded, 8}},
 };
 

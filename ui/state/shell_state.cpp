@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/control/cache_choice.h"
 #include "engine/record/recording/logged_config.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -47,6 +48,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .present_mode = false,
           .first_start_hints = false,
           .fonts = {},
+          .tables = {},
           .run_action = {}}
     , options(std::move(shell_options)) {}
 
@@ -111,6 +113,27 @@ void ShellState::keep_to_compare() {
 
 void ShellState::run_beside(const RunConfig& run) {
     keep_to_compare();
+    ctx.engine.send(command::StartRun{run});
+}
+
+RunConfig ShellState::run_to_compare() const {
+    return ctx.recording && !ctx.of_engine() ? last_config(*ctx.recording) : ctx.drafts.config();
+}
+
+RunReach ShellState::reach_to_compare() const {
+    const RunConfig run = run_to_compare();
+    return reach_of(run, ctx.recording ? ctx.recording->prompt_length() : 0,
+                    cache_facts(run, *ctx.status).context);
+}
+
+void ShellState::compare_cache(const CachePolicyConfig& cache) {
+    const RunConfig run = with_cache_policy(run_to_compare(), cache);
+    check_cache_choice(run, cache_facts(run, *ctx.status));
+    if (const auto shown = runs.looked_at(); shown && runs.recording(*shown)->steps() > 0)
+        runs.tick(*shown, true);
+    wanted_running = std::nullopt;
+    ctx.select_step(std::nullopt);
+    runs.look_live();
     ctx.engine.send(command::StartRun{run});
 }
 

@@ -7,6 +7,7 @@
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/landscape/text_readings.h"
+#include "ui/scene/policy/cache_words.h"
 #include "ui/scene/policy/own_signal_draft.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/state/action.h"
@@ -185,6 +186,13 @@ struct ShellState {
     [[nodiscard]] bool unsaved() const {
         return unsaved_run() || unsaved_restored() > 0 || unsaved_signals() > 0;
     }
+    /// The shown run's configuration as it is now: what a comparison runs again.
+    [[nodiscard]] RunConfig run_to_compare() const;
+    /// How many entries it can have.
+    [[nodiscard]] RunReach reach_to_compare() const;
+    /// Runs the shown run's prompt again, with the same seed and settings and another cache policy. The shown run is ticked, so that
+    /// both are seen. Throws Error{bad_input} where that run cannot have the policy.
+    void compare_cache(const CachePolicyConfig& cache);
     /// A file of the person's has the run with all of its steps.
     [[nodiscard]] bool in_own_file(const Recording& run) const;
     /// Runs of the window that were restored and are still in no file of the person's.

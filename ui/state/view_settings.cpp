@@ -82,13 +82,16 @@ CacheView cache_of(const nlohmann::json& json) {
     if (const auto layer = json.find("layer"); layer != json.end()) view.rows.layer = layer->get<int64_t>();
     read_name(json, "quantity", view.quantity, drift_quantities);
     read(json, "log", view.log);
+    read(json, "compared", view.compared);
     view.ranges = ranges_of(json);
     return view;
 }
 
 nlohmann::json json_of(const CacheView& view) {
-    nlohmann::json json = {
-        {"quantity", to_string(view.quantity)}, {"log", view.log}, {"ranges", stored_ranges(view.ranges)}};
+    nlohmann::json json = {{"quantity", to_string(view.quantity)},
+                           {"log", view.log},
+                           {"compared", view.compared},
+                           {"ranges", stored_ranges(view.ranges)}};
     if (view.map) json["map"] = to_string(*view.map);
     if (view.rows.layer) json["layer"] = *view.rows.layer;
     return json;
@@ -128,6 +131,29 @@ DistributionView distribution_of(const nlohmann::json& json) {
     return view;
 }
 
+FileTableView file_table_of(const nlohmann::json& json) {
+    FileTableView view;
+    read(json, "plot", view.plot);
+    read(json, "x", view.x);
+    read(json, "y", view.y);
+    read(json, "log_x", view.log_x);
+    read(json, "log_y", view.log_y);
+    read(json, "frontier", view.frontier);
+    view.table = table_of(json);
+    return view;
+}
+
+nlohmann::json json_of(const FileTableView& view) {
+    nlohmann::json json = json_of(view.table);
+    json.update({{"plot", view.plot},
+                 {"x", view.x},
+                 {"y", view.y},
+                 {"log_x", view.log_x},
+                 {"log_y", view.log_y},
+                 {"frontier", view.frontier}});
+    return json;
+}
+
 LandscapeView landscape_of(const nlohmann::json& settings) {
     StoredLandscapeView stored;
     read(settings, "landscape_value", stored.value);
@@ -156,7 +182,8 @@ Views views_from_json(const nlohmann::json& settings) {
             .distribution = distribution_of(part("distribution")),
             .landscape = landscape_of(settings),
             .events = std::move(events),
-            .runs = table_of(part("runs_table"))};
+            .runs = table_of(part("runs_table")),
+            .file_table = file_table_of(part("file_table"))};
 }
 
 void add_views(nlohmann::json& settings, const Views& views) {
@@ -184,6 +211,7 @@ void add_views(nlohmann::json& settings, const Views& views) {
     settings["events_hidden"] = hidden_lanes(views.events);
     settings["events_table"] = json_of(views.events.table);
     settings["runs_table"] = json_of(views.runs);
+    settings["file_table"] = json_of(views.file_table);
 }
 
 } // namespace refreshlab::ui

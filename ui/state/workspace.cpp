@@ -100,6 +100,12 @@ void read_runs(const json& object, const Reader& reader, const fs::path& folder,
         trace.path = (folder / path).lexically_normal(); // an absolute path stays
         workspace.traces.push_back(std::move(trace));
     });
+    reader.each(object, "tables", [&](const json& element) {
+        std::string path;
+        reader.value(element, "path", path);
+        if (path.empty()) reader.refuse("tables", "has a table without a path");
+        workspace.tables.push_back((folder / path).lexically_normal());
+    });
     reader.each(object, "runs", [&](const json& element) {
         Workspace::Run run;
         reader.value(element, "id", run.id);
@@ -138,6 +144,8 @@ std::string workspace_text(const Workspace& workspace, const fs::path& file) {
         if (!run.signals.empty()) element["signals"] = own_signals_to_json(run.signals);
         object["runs"].push_back(std::move(element));
     }
+    for (const fs::path& table : workspace.tables)
+        object["tables"].push_back({{"path", stored_path(table, file)}});
     if (!workspace.shown.empty()) object["shown"] = workspace.shown;
     if (workspace.step) object["step"] = *workspace.step;
     add_views(object["views"], workspace.views);

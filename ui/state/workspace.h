@@ -35,8 +35,9 @@ struct Workspace {
     };
     std::vector<Trace> traces;
     std::vector<Run> runs;
-    std::string shown;           ///< id of the run that is looked at; empty: none
-    std::optional<int64_t> step; ///< that is selected; nothing: the newest
+    std::vector<std::filesystem::path> tables; ///< CSV files, as paths of traces; the last one is shown
+    std::string shown;                         ///< id of the run that is looked at; empty: none
+    std::optional<int64_t> step;               ///< that is selected; nothing: the newest
     bool by_position = false;
     std::string layout;      ///< empty: as it is
     std::string arrangement; ///< arrangement_text(); empty: the bundled one

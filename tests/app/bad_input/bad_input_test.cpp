@@ -445,6 +445,10 @@ TEST_CASE("files that are no trace", "[bad-input]") {
     refused({"run", "--replay", scratch / "text.rlt"}, {"not a RefreshLab trace"});
 #if REFRESHLAB_UI
     refused({"gui", scratch / "text.rlt", "--screenshot", scratch / "x.png"}, {"not a RefreshLab trace"});
+    write(scratch / "table.csv", "a,b\n1,2\n3\n");
+    refused({"gui", scratch / "table.csv", "--screenshot", scratch / "x.png"},
+            {"table.csv", "line 3 has 1 fields"});
+    refused({"gui", scratch / "none.csv", "--screenshot", scratch / "x.png"}, {"none.csv"});
 #endif
     CHECK(read_file(scratch / "text.rlt").starts_with("this is a letter")); // nothing lost
 

@@ -7,6 +7,7 @@
 #include "ui/scene/runs/run_set.h"
 
 #include <imgui_internal.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <filesystem>
@@ -78,6 +79,61 @@ void chosen_for_the_next_run(Robot& r) {
     type_value(r, "budget", "16");
     GUI_CHECK(r.until([&] { return r.status()->applied.student_cache.values.find("budget")->second == 16; }));
     GUI_CHECK(!drafts.cache_waits(ui::CacheOwner::student));
+}
+
+/// One click on a method: the same run under it, and both are seen.
+void compared_by_one_click(Robot& r) {
+    RunConfig run = r.config(60);
+    run.seed = 5;
+    run.sampler.temperature = 0.8;
+    r.start(run, 30);
+    const auto first = r.recording();
+    r.act("run.compare_cache");
+    GUI_CHECK(r.dialog_open("Compare with cache policy"));
+    GUI_CHECK(r.shows("Yardsticks") && r.shows("Full cache")); // families, and what the shown run has
+    r.te->ItemClick("//Compare with cache policy/**/###full"); // it has that already
+    GUI_CHECK(r.dialog_open("Compare with cache policy") && r.recording() == first);
+    r.te->ItemClick("//Compare with cache policy/**/###h2o");
+    GUI_CHECK(r.until([&] { return r.recording() != first && r.recording()->steps() >= 30; }));
+    const auto second = r.recording();
+    // All but the policy is the same.
+    RunConfig with = second->info().config;
+    GUI_CHECK(with.student_cache.policy == "h2o");
+    with.student_cache = first->info().config.student_cache;
+    GUI_CHECK(to_json(with) == to_json(first->info().config));
+    GUI_CHECK(second->info().prompt_ids == first->info().prompt_ids);
+    // Both are shown: text, signals, and the maps of both caches, enlarged so that there is room.
+    r.frames(3);
+    GUI_CHECK(r.ctx().runs.compared().size() == 1);
+    GUI_CHECK(r.ctx().runs.recording(r.ctx().runs.compared()[0]) == first);
+    GUI_CHECK(r.find("text/difference"));
+    GUI_CHECK(r.find("signals/legend/" + std::to_string(r.ctx().runs.compared()[0])));
+    r.te->WindowFocus("//Cache");
+    r.act("view.enlarge");
+    r.frames(4);
+    const auto own = r.box("cache/map"), other = r.box("compared/cache/map");
+    GUI_CHECK(other.y > own.y + own.height || other.x > own.x + own.width);
+    r.ctx().select_step(25);
+    r.frames(3);
+    r.move(other.x + other.width * 0.1F, other.y + other.height * 0.5F);
+    GUI_CHECK(r.until([&] { return r.shows("attended"); }, 60)); // the full cache has evicted nothing
+    r.move_away();
+    r.te->ItemClick("//###enlarged/Both");
+    r.frames(3);
+    GUI_CHECK(!r.find("compared/cache/map"));
+    r.act("edit.undo");
+    r.frames(3);
+    GUI_CHECK(r.find("compared/cache/map"));
+    r.act("view.enlarge");
+    // By the palette another method, from the run that is shown then.
+    r.act("help.palette");
+    r.te->ItemInputValue("//Find a command/##query", "compare with cache policy: streamingllm");
+    GUI_CHECK(r.until([&] { return r.recording() != second && r.recording()->steps() >= 30; }));
+    const auto& third = r.recording()->info().config.student_cache;
+    GUI_CHECK(third.policy == "streaming_llm");
+    const auto& h2o = second->info().config.student_cache;
+    GUI_CHECK(third.values.find("budget")->second == h2o.values.find("budget")->second);
+    r.ctx().runs.untick_all();
 }
 
 void refused_is_said(Robot& r) {
@@ -302,6 +358,8 @@ std::vector<Case> cache_policy_cases() {
         {"policy", "PO7 a cache policy is chosen for the next run, and the same prompt is run with it",
          chosen_for_the_next_run},
         {"policy", "PO7 RB11 a cache policy is chosen in the dialog of a new run", chosen_with_the_run},
+        {"policy", "CA4 PO10 one click compares the shown run with another cache policy",
+         compared_by_one_click},
         {"policy", "PO7 a cache policy that cannot act says so in one line", refused_is_said},
         {"policy", "PO7 the gate of a cache policy is typed or chosen", gate_is_named},
         {"policy", "PO7 the prompt's cache is saved, and a run goes on from it", prompt_is_read_once},

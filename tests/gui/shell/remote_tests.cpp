@@ -3,6 +3,9 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/runs/run_set.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -164,6 +167,23 @@ void notes_cross_the_link(Robot& r) {
     GUI_CHECK(there()[2].text == "made alone");
 }
 
+/// The server's engine runs the comparison; both runs are shown here.
+void compared_there(Robot& r) {
+    start_there(r, r.config(200));
+    const auto before = r.ctx().recording;
+    r.act("run.compare_cache");
+    r.te->ItemInputValue("//Compare with cache policy/##query", "h2o"); // Enter takes the first
+    GUI_CHECK(
+        r.until([&] { return r.ctx().recording != before && r.ctx().of_engine() && r.ctx().steps >= 12; }));
+    GUI_CHECK(r.recording()->info().config.student_cache.policy == "h2o");
+    RunConfig run = r.ctx().recording->info().config;
+    run.student_cache = before->info().config.student_cache;
+    GUI_CHECK(to_json(run) == to_json(before->info().config));
+    r.frames(3);
+    GUI_CHECK(r.ctx().runs.compared().size() == 1 && r.find("text/difference"));
+    r.ctx().runs.untick_all();
+}
+
 /// What a cache policy thinks of an entry comes when a mouse stands over it.
 void scores_come_when_they_are_looked_at(Robot& r) {
     RunConfig run = r.config(200);
@@ -235,6 +255,7 @@ std::vector<Case> remote_cases() {
             {"remote", "RE5 notes are the same in all windows and on the server", notes_cross_the_link},
             {"remote", "RE6 scores of cache entries come when they are looked at",
              scores_come_when_they_are_looked_at},
+            {"remote", "RE9 PO10 a comparison of cache policies runs on the server", compared_there},
             {"remote", "RE8 saved caches of the server are chosen", files_there_are_chosen}};
 }
 

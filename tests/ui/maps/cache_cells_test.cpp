@@ -181,4 +181,28 @@ TEST_CASE("what was not read is known at every step, and marked where its weight
     CHECK(colours[7 + 1] == 1); // merged away at step 1, but its weight says that it was read
 }
 
+TEST_CASE("a quantised entry tells the bits of its layer's codes", "[ui][cache]") {
+    const auto grown = evicting_run();
+    const RunInfo info = grown->info();
+    auto recording = made_run(info);
+    const int64_t numbers = 2 * info.head_dim, entry = numbers * 4; // f32
+    CacheEvent prompt = cache_event(0, CacheChange::appended, -1, -1, {{0, 4}});
+    prompt.bytes = {4 * 2 * entry};
+    recording->add_cache_event(std::move(prompt));
+    constexpr int64_t codes = 8; // bytes of an entry: 2 bits a number, and as much for scales
+    CacheEvent encoded = cache_event(0, CacheChange::encoded, 0, 0, {{1, 2}});
+    encoded.bytes = {4 * 2 * entry - 2 * entry + 2 * codes, 4 * 2 * entry};
+    recording->add_cache_event(std::move(encoded));
+    append_step(*recording);
+    const CacheState cache = cache_state(*recording, 1, false);
+    CHECK(bits_a_number(cache, 0, numbers, entry) == 4.0);
+    CHECK_FALSE(bits_a_number(cache, 1, numbers, entry)); // nothing there is encoded
+    CHECK_FALSE(bits_a_number(cache, 0, 0, 0));           // nobody has said what an entry is
+    const CacheJudge judge{"KIVI", nullptr, numbers, entry};
+    CHECK(cell_text(cache, {0}, 0, 1, judge) ==
+          "\nLayer 0, KV head 0: quantised, 4 bits a number with scales (mean of the layer)");
+    CHECK(cell_text(cache, {0}, 0, 0, judge) == "\nLayer 0, KV head 0: attended");
+    CHECK(cell_text(cache, {0}, 1, 1, judge) == "\nLayer 0, KV head 1: attended");
+}
+
 } // namespace cache_cells_test

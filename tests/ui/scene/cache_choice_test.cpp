@@ -1,4 +1,5 @@
 #include "engine/base/error.h"
+#include "engine/control/stored_config.h"
 #include "engine/policies/cache_gate.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -219,6 +220,34 @@ TEST_CASE("a cache policy that is chosen gets a budget that the run reaches", "[
     CHECK(budget_note(policy("attention_gate"), {40, 340}).empty()); // a threshold decides
     CHECK_THAT(budget_note(policy("attention_gate", {{"choose", 1}}), {40, 340}),
                ContainsSubstring("40 tokens"));
+}
+
+TEST_CASE("a comparison changes the cache policy of the model that decodes and nothing else", "[ui][cache]") {
+    for (const Mode mode : {Mode::overfill, Mode::teacher, Mode::student})
+        for (const CacheMethod& method : cache_methods()) {
+            CAPTURE(method.name);
+            RunConfig run;
+            run.mode = mode;
+            run.seed = 7;
+            run.policy = preset_policy("entropy");
+            run.teacher_cache = policy("tova", {{"budget", 31}});
+            run.student_cache = policy("h2o", {{"budget", 31}});
+            const CachePolicyConfig& own = cache_of(run, deciding_owner(mode));
+            const CachePolicyConfig other = compared_cache(method.name, own, {60, 200});
+            CHECK(other.policy == method.name);
+            for (const char* key : {"budget", "partial"}) // equal budgets
+                if (const auto value = other.values.find(key);
+                    value != other.values.end() &&
+                    (std::string_view(key) == "budget" || !other.values.contains("budget")))
+                    CHECK(value->second == 31);
+            CHECK_NOTHROW(check_cache_policy(other, 200, "a test"));
+            RunConfig with = with_cache_policy(run, other);
+            CHECK(cache_of(with, deciding_owner(mode)) == other);
+            cache_of(with, deciding_owner(mode)) = own;
+            CHECK(to_json(with) == to_json(run));
+        }
+    // Without a budget to equal, one that the run reaches.
+    CHECK(compared_cache("h2o", CachePolicyConfig(), {60, 200}) == chosen_cache("h2o", {60, 200}));
 }
 
 } // namespace cache_choice_test

@@ -44,6 +44,7 @@ Workspace some(const fs::path& folder) {
                         {folder.parent_path() / "elsewhere" / "c.rlt", {}}};
     workspace.runs = {{"one", 120, "the first", 3, true}, {"two", 7, "", {}, false}};
     workspace.runs[1].signals = {own_signal_from_text("rise = entropy_bits - mean(entropy_bits, 4)", "test")};
+    workspace.tables = {folder / "tables" / "text.csv", folder.parent_path() / "loss.csv"};
     workspace.shown = "two";
     workspace.step = 5;
     workspace.by_position = true;
@@ -92,6 +93,7 @@ TEST_CASE("a workspace is the same after its file, wherever both lie", "[ui][wor
     const Workspace read = workspace_from_text(text, file, faults);
     CHECK(faults.empty());
     CHECK(workspace_text(read, file) == text);
+    CHECK(read.tables == workspace.tables);
     REQUIRE(read.traces.size() == 3);
     for (size_t i = 0; i < 3; ++i) {
         CHECK(read.traces[i].path == workspace.traces[i].path);
@@ -113,6 +115,7 @@ TEST_CASE("a workspace is the same after its file, wherever both lie", "[ui][wor
 
     // Traces beside and below it move along with it; others stay where they are.
     const Workspace moved = workspace_from_text(text, folder.path / "moved" / "day.rlw", faults);
+    CHECK(moved.tables[0] == folder.path / "moved" / "tables" / "text.csv");
     CHECK(moved.traces[0].path == folder.path / "moved" / "a.rlt");
     CHECK(moved.traces[1].path == folder.path / "moved" / "below" / "b.rlt");
     CHECK(moved.traces[2].path == folder.path / "elsewhere" / "c.rlt");

@@ -26,6 +26,7 @@ namespace refreshlab::ui {
 [[nodiscard]] std::unique_ptr<Figure> make_scope_figure(const FigureRequest& request);
 [[nodiscard]] std::unique_ptr<Figure> make_events_figure(const FigureRequest& request);
 [[nodiscard]] std::unique_ptr<Figure> make_runs_figure(const FigureRequest& request);
+[[nodiscard]] std::unique_ptr<Figure> make_file_table_figure(const FigureRequest& request);
 
 /// Steps of a run that a figure shows. Throws Error{bad_input} naming --from or --to.
 [[nodiscard]] StepRange steps_of(const FigureRequest& request, const Recording& recording);

@@ -74,7 +74,8 @@ ValueAxis axis_of_x(const TableMarks& marks, bool log) {
 
 void draw_scaled_x_axis(const FigurePen& pen, const PlotArea& area, const ValueAxis& axis,
                         std::string_view title, bool labels, std::span<const double> at) {
-    const int at_most = std::max(2, static_cast<int>(area.rect.width / 30));
+    const double label = pen.style.on_screen ? 5 * pen.style.text_pt : 30; // with its gap
+    const int at_most = std::max(2, static_cast<int>(area.rect.width / label));
     std::vector<double> places;
     const std::vector<double> values =
         at.empty() ? axis_ticks(axis, at_most) : std::vector<double>(at.begin(), at.end());

@@ -16,7 +16,7 @@ namespace refreshlab::ui {
 /// Names are buttons: a layer with its KV heads, or all again. The bars beside the rows tell their numbers.
 void CachePanel::answer_rows(UiContext& ctx, const Frame& f) {
     f.recording->entry_scores().ask();
-    const auto held = m_images.held();
+    const auto held = f.side->images.held();
     for (size_t i = 0; i < held.size(); ++i) {
         ctx.landmarks.set_text([&] { return fmt::format("{}", held[i].held); }, "cache/held/{}", i);
         ctx.landmarks.set_text([&] { return fmt::format("{}", held[i].attended); }, "cache/attended/{}", i);
@@ -26,12 +26,13 @@ void CachePanel::answer_rows(UiContext& ctx, const Frame& f) {
     if (held.empty() || names.width < 1 || names.height < 1) return;
     ImGui::SetCursorScreenPos(ImVec2(names.x, names.y));
     if (ImGui::InvisibleButton("row names", ImVec2(names.width, names.height))) {
-        if (m_rows.layer)
+        if (f.side->rows.layer)
             f.view->rows.layer.reset();
         else
             f.view->rows.layer = row_at(f, ImGui::GetIO().MousePos.y);
     }
-    ImGui::SetItemTooltip("%s", m_rows.layer ? "Back to all layers" : "Show the KV heads of this layer");
+    ImGui::SetItemTooltip("%s",
+                          f.side->rows.layer ? "Back to all layers" : "Show the KV heads of this layer");
     ctx.landmarks.set(names, "cache/rows");
     if (f.places.held.width > 0) tell_held(f);
 }
@@ -42,21 +43,21 @@ void CachePanel::tell_held(const Frame& f) const {
     ImGui::InvisibleButton("bars", ImVec2(bars.width, bars.height));
     if (!ImGui::IsItemHovered()) return;
     const int64_t i = row_at(f, ImGui::GetIO().MousePos.y);
-    const RowCount& count = m_images.held()[static_cast<size_t>(i)];
+    const RowCount& count = f.side->images.held()[static_cast<size_t>(i)];
     const double budget = entry_budget(f.recording->info().config);
     const std::string limit =
         budget > 0 ? fmt::format("\nBudget {} (the line)", format_number(budget)) : std::string();
-    ImGui::SetTooltip("%s",
-                      fmt::format("{} {}: {} of {} entries held, {} read{}{}",
-                                  m_rows.layer ? "KV head" : "Layer", i, format_number(count.held),
-                                  format_thousands(m_state.cache().length()), format_number(count.attended),
-                                  m_rows.layer ? "" : " (means over the KV heads)", limit)
-                          .c_str());
+    ImGui::SetTooltip(
+        "%s", fmt::format("{} {}: {} of {} entries held, {} read{}{}",
+                          f.side->rows.layer ? "KV head" : "Layer", i, format_number(count.held),
+                          format_thousands(f.side->state.cache().length()), format_number(count.attended),
+                          f.side->rows.layer ? "" : " (means over the KV heads)", limit)
+                  .c_str());
 }
 
 /// Exact bytes of the cache that decodes, against one that keeps everything.
 void CachePanel::draw_meter(UiContext& ctx, const Frame& f, const FigurePen& pen) const {
-    const CacheMeter meter = cache_meter(*f.recording, m_state.cache());
+    const CacheMeter meter = cache_meter(*f.recording, f.side->state.cache());
     const std::string words = meter_text(meter);
     paint_cache_meter(pen, figure_rect(f.bytes), meter);
     ctx.landmarks.set(f.bytes, "cache/bytes");
@@ -79,10 +80,13 @@ std::string CachePanel::entry_text(UiContext& ctx, const Frame& f, int64_t row, 
     const EntryScores& scores = f.recording->entry_scores();
     scores.want(position);
     if (!scores.here(position)) ctx.host.keep_awake(0.2); // the next frame asks the server
-    const int64_t layer = m_rows.layer.value_or(row), step = m_state.columns().step;
-    std::string text = cell_text(m_state.cache(), m_rows, row, position, CacheJudge{f.method, &scores});
-    const int64_t group =
-        std::max<int64_t>(1, f.recording->info().heads / std::max<int64_t>(1, m_state.cache().kv_heads()));
+    const int64_t layer = f.side->rows.layer.value_or(row), step = f.side->state.columns().step;
+    const RunInfo& info = f.recording->info();
+    const int64_t numbers = 2 * info.head_dim;
+    const CacheJudge judge{f.method, &scores, numbers, numbers * (info.dtype == "f32" ? 4 : 2)};
+    std::string text = cell_text(f.side->state.cache(), f.side->rows, row, position, judge);
+    const int64_t group = std::max<int64_t>(1, f.recording->info().heads /
+                                                   std::max<int64_t>(1, f.side->state.cache().kv_heads()));
     const auto row_of = f.recording->attention(f.recording->prompt_length() + step - 1,
                                                f.recording->info().config.mode == Mode::teacher);
     if (!row_of) return text;
@@ -90,7 +94,7 @@ std::string CachePanel::entry_text(UiContext& ctx, const Frame& f, int64_t row, 
     int64_t n = 0;
     bool exact = true;
     for (int64_t head = 0; head < f.recording->info().heads; ++head) {
-        if (m_rows.layer && head / group != row) continue;
+        if (f.side->rows.layer && head / group != row) continue;
         const auto row_in = row_of_head(*row_of, static_cast<int32_t>(layer), static_cast<int32_t>(head));
         if (!row_in || position >= row_of->keys) continue;
         const AttentionShare share = share_of_key(*row_of, *row_in, position);

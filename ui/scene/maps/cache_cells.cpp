@@ -71,6 +71,12 @@ std::string one_cell(const CacheState& cache, int64_t layer, int64_t head, int64
                            ? fmt::format("merged into others by {} {}", judge.method, when)
                        : cell == CacheCell::held ? fmt::format("held, not read since step {}", since)
                                                  : cell_label(cell);
+    const bool here = cell == CacheCell::encoded || cell == CacheCell::held;
+    if (here && plane.encoded[static_cast<size_t>(position)] != 0) {
+        if (cell == CacheCell::held) text += ", quantised";
+        if (const auto bits = bits_a_number(cache, layer, judge.numbers, judge.bytes))
+            text += fmt::format(", {} bits a number with scales (mean of the layer)", format_number(*bits));
+    }
     const auto score =
         judge.scores != nullptr ? judge.scores->at(layer * cache.kv_heads() + head, position) : std::nullopt;
     // Scores are those of the newest step: of an older one that is shown they would be from its future.
@@ -242,6 +248,21 @@ std::string meter_text(const CacheMeter& meter, bool brief) {
                                    format_number(share), format_bytes(meter.full_bytes));
     if (meter.index_bytes > 0) text += fmt::format("; index {}", format_bytes(meter.index_bytes));
     return text;
+}
+
+std::optional<double> bits_a_number(const CacheState& cache, int64_t layer, int64_t numbers, int64_t bytes) {
+    const int64_t held = cache.bytes()[static_cast<size_t>(layer)];
+    int64_t encoded = 0, plain = 0;
+    for (int64_t head = 0; head < cache.kv_heads(); ++head) {
+        const CacheState::Plane& plane = cache.plane(layer, head);
+        for (size_t p = 0; p < plane.state.size(); ++p) {
+            if (plane.state[p] != EntryState::attended && plane.state[p] != EntryState::kept) continue;
+            ++(plane.encoded[p] != 0 ? encoded : plain);
+        }
+    }
+    const int64_t of_codes = held - plain * bytes;
+    if (held < 0 || numbers <= 0 || encoded == 0 || of_codes < 0) return std::nullopt;
+    return 8.0 * static_cast<double>(of_codes) / static_cast<double>(encoded * numbers);
 }
 
 std::string cell_text(const CacheState& cache, const CacheRows& rows, int64_t row, int64_t position,

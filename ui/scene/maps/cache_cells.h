@@ -100,7 +100,14 @@ struct CacheMeter {
 struct CacheJudge {
     std::string method;                  ///< "H2O"
     const EntryScores* scores = nullptr; ///< null: not known
+    int64_t numbers = 0;                 ///< of an entry, keys and values together; 0: its codes are not told
+    int64_t bytes = 0;                   ///< of an entry that nobody encoded
 };
+/// Bits that a number of the layer's encoded entries takes, scales included: what the layer holds, without its other entries. A mean,
+/// as the events tell bytes of layers. Nothing: the layer has no encoded entry, or its bytes are not known.
+/// \param numbers, bytes  as in CacheJudge
+[[nodiscard]] std::optional<double> bits_a_number(const CacheState& cache, int64_t layer, int64_t numbers,
+                                                  int64_t bytes);
 /// What is known of one entry: lines of a tooltip.
 [[nodiscard]] std::string cell_text(const CacheState& cache, const CacheRows& rows, int64_t row,
                                     int64_t position, const CacheJudge& judge);

@@ -31,6 +31,7 @@ struct CacheView {
     DriftQuantity quantity = DriftQuantity::mean;
     bool log = false;      ///< of drift
     OwnRanges ranges = {}; ///< of drift's colours, by quantity; they begin at 0
+    bool compared = true;  ///< below it the same of the first ticked run, where one is ticked
     std::optional<double> top =
         {}; ///< end of drift's scale, as the panel shows it: of one run, in no file; nothing: what fits
     friend bool operator==(const CacheView&, const CacheView&) = default;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
@@ -99,6 +100,27 @@ CachePolicyConfig chosen_cache(std::string_view method, const RunReach& reach) {
     if (const auto last = cache.values.find("last_tokens"); last != cache.values.end())
         last->second = std::min(last->second, static_cast<double>(budget / 2));
     return cache;
+}
+
+CachePolicyConfig compared_cache(std::string_view method, const CachePolicyConfig& own,
+                                 const RunReach& reach) {
+    CachePolicyConfig cache = chosen_cache(method, reach);
+    const auto budget_of = [](auto& policy) { // a method has one of the two
+        const auto budget = policy.values.find("budget");
+        return budget != policy.values.end() ? budget : policy.values.find("partial");
+    };
+    const auto mine = budget_of(own);
+    const auto its = budget_of(cache);
+    if (mine == own.values.end() || its == cache.values.end()) return cache;
+    its->second = mine->second;
+    if (const auto last = cache.values.find("last_tokens"); last != cache.values.end())
+        last->second = std::min(last->second, std::floor(its->second / 2));
+    return cache;
+}
+
+RunConfig with_cache_policy(RunConfig run, const CachePolicyConfig& cache) {
+    cache_of(run, deciding_owner(run.mode)) = cache;
+    return run;
 }
 
 std::string budget_note(const CachePolicyConfig& cache, const RunReach& reach) {

@@ -44,6 +44,13 @@ struct RunReach {
 /// A method that a person has just chosen: its defaults, but a budget that the run would never reach is a quarter of what it
 /// reaches. Else the choice would show nothing.
 [[nodiscard]] CachePolicyConfig chosen_cache(std::string_view method, const RunReach& reach);
+/// The policy that a run is compared with: chosen_cache(), with the budget of the run's own policy where both have one, so that the
+/// method alone is another.
+/// \param own  of the run
+[[nodiscard]] CachePolicyConfig compared_cache(std::string_view method, const CachePolicyConfig& own,
+                                               const RunReach& reach);
+/// `run` with another cache policy of the model that decodes; all else stays.
+[[nodiscard]] RunConfig with_cache_policy(RunConfig run, const CachePolicyConfig& cache);
 /// Says that the run stays within the policy's budget; empty where it does not, or is not known.
 [[nodiscard]] std::string budget_note(const CachePolicyConfig& cache, const RunReach& reach);
 

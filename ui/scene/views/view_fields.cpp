@@ -24,6 +24,9 @@ constexpr auto events_table = [](auto& views) -> auto& {
 constexpr auto runs_table = [](auto& views) -> auto& {
     return views.runs;
 };
+constexpr auto file_table = [](auto& views) -> auto& {
+    return views.file_table.table;
+};
 
 /// Which columns of a table are shown. \param Table  the table of views, as one of the two above
 template <class Table>
@@ -92,6 +95,7 @@ std::span<const ViewField> view_fields() {
         field<&Views::cache, &CacheView::rows>("Cache: rows"),
         field<&Views::cache, &CacheView::quantity>("Cache: quantity"),
         field<&Views::cache, &CacheView::log>("Cache: logarithmic"),
+        field<&Views::cache, &CacheView::compared>("Cache: the compared run"),
         field<&Views::cache, &CacheView::ranges>("Cache: colour range"),
         field<&Views::distribution, &DistributionView::signal>("Distribution: signal"),
         field<&Views::distribution, &DistributionView::other>("Distribution: second signal"),
@@ -106,6 +110,14 @@ std::span<const ViewField> view_fields() {
         order("Events: order", events_table),
         columns("Runs: columns", runs_table),
         order("Runs: order", runs_table),
+        field<&Views::file_table, &FileTableView::plot>("Table: plot"),
+        field<&Views::file_table, &FileTableView::x>("Table: x"),
+        field<&Views::file_table, &FileTableView::y>("Table: y"),
+        field<&Views::file_table, &FileTableView::log_x>("Table: logarithmic x"),
+        field<&Views::file_table, &FileTableView::log_y>("Table: logarithmic y"),
+        field<&Views::file_table, &FileTableView::frontier>("Table: frontier"),
+        columns("Table: columns", file_table),
+        order("Table: order", file_table),
     };
     return fields;
 }

@@ -6,6 +6,7 @@
 #include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/maps/cache_view.h"
 #include "ui/scene/series/distribution_view.h"
+#include "ui/scene/tables/file_table_view.h"
 #include "ui/scene/text/event_choice.h"
 #include "ui/scene/text/text_view.h"
 
@@ -22,6 +23,7 @@ struct Views {
     LandscapeView landscape;
     EventChoice events;
     TableView runs; ///< columns by run_table_keys()
+    FileTableView file_table;
     friend bool operator==(const Views&, const Views&) = default;
 };
 
