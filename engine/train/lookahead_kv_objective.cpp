@@ -34,8 +34,7 @@ public:
         }
         at::Tensor kl; // sum over layers
         m_model.run_soft(prompt, gate, [&](int64_t layer, const GateInputs&, const at::Tensor& rows) {
-            const at::Tensor &wanted = answers[static_cast<size_t>(layer)],
-                             &said = shares(rows, text.prompt);
+            const at::Tensor &wanted = answers[static_cast<size_t>(layer)], &said = shares(rows, text.prompt);
             const at::Tensor of_layer = (wanted * (wanted.log() - said.log())).sum(-1).mean();
             kl = kl.defined() ? kl + of_layer : of_layer;
         });

@@ -31,9 +31,11 @@ CacheMethod cache_method_list::lookahead_kv() {
     CacheMethod method;
     method.name = "lookahead_kv";
     method.label = "LookaheadKV";
-    method.summary = "Of the prompt, what trained soft tokens attend to that stand where the answer will; all "
-                     "that is generated stays.";
-    method.cost = "stores and reads `budget` entries and the generated ones; a pass over 32 soft tokens, once";
+    method.summary =
+        "Of the prompt, what trained soft tokens attend to that stand where the answer will; all "
+        "that is generated stays.";
+    method.cost =
+        "stores and reads `budget` entries and the generated ones; a pass over 32 soft tokens, once";
     method.source = "Ahn et al. 2026 (LookaheadKV)";
     method.prompt_only = true;
     method.parameters = {budget(), kernel(1), pool(), group(1)};

@@ -53,7 +53,8 @@ public:
         members.resize(std::min(members.size(), static_cast<size_t>(m_probes)));
         std::ranges::sort(members);
         std::vector<int64_t> positions;
-        const int64_t first = m_history - history * m_window; // of the first window, which may begin before the prompt
+        const int64_t first =
+            m_history - history * m_window; // of the first window, which may begin before the prompt
         for (const size_t w : members) {
             const int64_t begin = first + static_cast<int64_t>(w) * m_window;
             for (int64_t p = std::max<int64_t>(begin, 0); p < begin + m_window; ++p)
@@ -163,8 +164,9 @@ CacheMethod cache_method_list::epicache() {
     CacheMethod method;
     method.name = "epicache";
     method.label = "EpiCache";
-    method.summary = "Of a conversation, what parts of it attend to that are like the question stays, and the "
-                     "question; all that is generated stays.";
+    method.summary =
+        "Of a conversation, what parts of it attend to that are like the question stays, and the "
+        "question; all that is generated stays.";
     method.cost = "stores and reads `budget` + `episode_window` entries and the generated ones; a pass over "
                   "`probes` windows, once";
     method.source = "Kim et al. 2025 (EpiCache)";
@@ -172,9 +174,11 @@ CacheMethod cache_method_list::epicache() {
     method.parameters = {
         budget(),
         whole("episode_window", "Window", "tokens",
-              "The prompt is divided into windows of so many tokens; the last one is the question.", 1, 64, 64),
+              "The prompt is divided into windows of so many tokens; the last one is the question.", 1, 64,
+              64),
         whole("episodes", "Episodes", "", "Groups of windows that are alike.", 1, 64, 4),
-        whole("probes", "Probes", "windows", "Windows of the question's episode that are read again.", 1, 8, 8),
+        whole("probes", "Probes", "windows", "Windows of the question's episode that are read again.", 1, 8,
+              8),
         whole("block", "Block", "tokens", "The history's entries are chosen block by block.", 1, most_entries,
               2048),
         flag("across_heads", "Across heads", "The KV heads of a layer share one budget.", false)};
