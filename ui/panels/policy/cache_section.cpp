@@ -30,10 +30,10 @@ void CacheSection::draw(UiContext& ctx) {
     draw_owner(ctx, next, CacheOwner::teacher, column);
     draw_owner(ctx, next, CacheOwner::student, column);
     draw_full_step(ctx, ctx.drafts.config());
-    if (ImGui::Button("Compare with...")) ctx.run_action("run.compare_cache");
-    ImGui::SetItemTooltip("Runs the shown run's prompt again with another cache policy, and shows both");
     draw_next(ctx, next, acts);
     draw_prompt_cache(ctx, column);
+    if (ImGui::Button("Compare with...")) ctx.run_action("run.compare_cache");
+    ImGui::SetItemTooltip("Runs the shown run's prompt again with another cache policy, and shows both");
     draw_file_popup(ctx, acts);
 }
 
