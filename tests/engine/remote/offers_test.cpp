@@ -145,7 +145,7 @@ TEST_CASE("almanacs, gates and saved caches are offered by what they are, not by
 
     const fs::path assets =
         fs::path(RL_SOURCE_DIR) / "assets"; // the kinds are named as those who write these files name them
-    CHECK(parts_in(assets / "models" / "llama-tales-student" / "gates").size() == 2);
+    CHECK(parts_in(assets / "models" / "llama-tales-student" / "gates").size() == 4);
     CHECK(parts_in(assets / "prompts").size() == 1);
 
     FakeEngine engine;
