@@ -16,7 +16,6 @@
 #include "engine/policies/methods/prompt/k_means.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace refreshlab {
 

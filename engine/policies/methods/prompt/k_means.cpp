@@ -84,7 +84,12 @@ KMeans k_means(std::span<const std::span<const float>> points, int64_t k, uint64
 }
 
 size_t nearest_centre(const KMeans& groups, std::span<const float> point) {
-    return nearest(groups.centres, unit(point)).first;
+    const Vector x = unit(point);
+    // A centre may have lost all its points.
+    return *std::ranges::min_element(groups.cluster, [&](size_t a, size_t b) {
+        const double to_a = apart(groups.centres[a], x), to_b = apart(groups.centres[b], x);
+        return to_a != to_b ? to_a < to_b : a < b;
+    });
 }
 
 } // namespace refreshlab

@@ -17,7 +17,7 @@ struct KMeans {
 /// \param points  of one length, at least one; \param k  at most this many groups
 /// \param seed    says with which point the choice of first centres begins; each further one is the point farthest from those before it
 [[nodiscard]] KMeans k_means(std::span<const std::span<const float>> points, int64_t k, uint64_t seed);
-/// The group that a further point belongs to.
+/// The group that a further point belongs to; it has points.
 [[nodiscard]] size_t nearest_centre(const KMeans& groups, std::span<const float> point);
 
 } // namespace refreshlab
