@@ -15,8 +15,6 @@ namespace refreshlab {
 
 namespace {
 
-constexpr int64_t nobody = -1; ///< a row of a block that is held no more
-
 at::Tensor host_floats(const at::Tensor& rows) {
     return rows.to(at::kCPU, at::kFloat).contiguous();
 }
@@ -38,17 +36,16 @@ bool has_any(const CodedBlock& block, std::span<const int64_t> positions) {
     return std::ranges::any_of(block.positions, [&](int64_t p) { return place_of(positions, p) >= 0; });
 }
 
-/// The block without rows of these positions; the same block where it has none of them.
-std::shared_ptr<const CodedBlock> without(const std::shared_ptr<const CodedBlock>& block,
-                                          std::span<const int64_t> positions) {
+} // namespace
+
+std::shared_ptr<const CodedBlock> CodedPool::without(const std::shared_ptr<const CodedBlock>& block,
+                                                     std::span<const int64_t> positions) {
     if (!has_any(*block, positions)) return block;
     auto less = std::make_shared<CodedBlock>(*block);
     for (int64_t& p : less->positions)
         if (place_of(positions, p) >= 0) p = nobody;
     return less;
 }
-
-} // namespace
 
 class CodedPool::HeadEntries final : public kernels::CodedEntries {
 public:
@@ -58,32 +55,98 @@ public:
 
     void read(bool values, const int64_t* places, int64_t n, int64_t first, int64_t channels,
               float* to) const override {
-        const Head& of = m_pool.head(m_kv_head);
-        const size_t which = values ? 1 : 0;
-        const Half& half = of.halves[which];
-        for (int64_t i = 0; i < n;) {
-            const auto run = std::ranges::upper_bound(half.runs, places[i], {}, &Run::first) - 1;
-            const int64_t skipped = places[i] - run->first;
-            int64_t rows = 1;
-            while (rows < run->n - skipped && i + rows < n && places[i + rows] == places[i] + rows)
-                ++rows;
-            float* const out = to + i * channels;
-            if (run->block != nullptr) {
-                const BlockShape shape = m_pool.shape_of(std::ssize(run->block->positions));
-                run->block->codec->decode(*run->block->bytes, shape,
-                                          {run->row + skipped, rows, first, channels}, out);
-                round_numbers({out, static_cast<size_t>(rows * channels)}, shape.stored_as);
-            } else {
-                const auto slots =
-                    std::span(half.slots)
-                        .subspan(static_cast<size_t>(run->row + skipped), static_cast<size_t>(rows));
-                m_pool.m_rows[which].read(slots, first, channels, out);
-            }
-            i += rows;
+        const Half& of = half(values);
+        const RowStore& rows = m_pool.m_rows[values ? 1 : 0];
+        for (int64_t i = 0; i < n; ++i) {
+            const Place& place = at(of, places[i]);
+            if (place.is_row()) rows.read(place.row, first, channels, to + i * channels);
         }
+        decode(values, places, n, first, channels, to);
+    }
+    /// As read(), of what is in blocks; the rest of `to` stays as it is.
+    void decode(bool values, const int64_t* places, int64_t n, int64_t first, int64_t channels,
+                float* to) const {
+        const auto read = [&](const CodedBlock& block, std::span<const int64_t> of_block, float* out) {
+            block.codec->decode(*block.bytes, m_pool.shape_of(block), {of_block, first, channels}, out);
+            round_numbers({out, of_block.size() * static_cast<size_t>(channels)}, m_pool.stored_as());
+        };
+        for_blocks(half(values), places, n, channels, to, read);
+    }
+
+    [[nodiscard]] int64_t turned_width(bool values) const override {
+        const EntryCodec* const codec = half(values).turning;
+        return codec != nullptr ? codec->turned_width(m_pool.m_head_dim) : 0;
+    }
+    [[nodiscard]] int64_t alike(bool values, const int64_t* places, int64_t n, bool& turned) const override {
+        const Half& of = half(values);
+        const auto is_turned = [&](int64_t place) {
+            const Place& entry = at(of, place);
+            return !entry.is_row() && block_of(of, entry).codec.get() == of.turning;
+        };
+        turned = of.turning != nullptr && is_turned(places[0]);
+        if (of.turning == nullptr) return n;
+        int64_t same = 1;
+        while (same < n && is_turned(places[same]) == turned)
+            ++same;
+        return same;
+    }
+    void read_turned(bool values, const int64_t* places, int64_t n, float* to) const override {
+        const auto read = [&](const CodedBlock& block, std::span<const int64_t> of_block, float* out) {
+            block.codec->read_turned(*block.bytes, m_pool.shape_of(block), of_block, out);
+        };
+        for_blocks(half(values), places, n, turned_width(values), to, read);
+    }
+    void turn(const float* query, float* to) const override {
+        half(false).turning->turn({query, static_cast<size_t>(m_pool.m_head_dim)}, to);
+    }
+    void turn_back(const float* sum, float* to) const override {
+        half(true).turning->turn_back(sum, {to, static_cast<size_t>(m_pool.m_head_dim)});
     }
 
 private:
+    [[nodiscard]] const Half& half(bool values) const {
+        return m_pool.head(m_kv_head).halves[values ? 1 : 0];
+    }
+    static const Place& at(const Half& of, int64_t place) { return of.places[static_cast<size_t>(place)]; }
+    static const CodedBlock& block_of(const Half& of, const Place& place) {
+        return *of.blocks[static_cast<size_t>(place.block)];
+    }
+
+    /// Reads rows of blocks, block by block: read(block, rows, out) for some of its rows, of `width` numbers.
+    template <typename Read>
+    static void for_blocks(const Half& of, const int64_t* places, int64_t n, int64_t width, float* to,
+                           const Read& read) {
+        static thread_local std::vector<float> scratch;
+        constexpr int64_t at_once = 64;
+        int64_t rows[at_once], outs[at_once];
+        for (int64_t begin = 0; begin < n; begin += at_once) {
+            const int64_t end = std::min(begin + at_once, n);
+            bool done[at_once] = {};
+            for (int64_t i = begin; i < end; ++i) {
+                const Place first = at(of, places[i]);
+                if (first.is_row() || done[i - begin]) continue;
+                const CodedBlock& block = block_of(of, first);
+                int64_t found = 0, last = i; // the rows of this block
+                for (int64_t j = i; j < end; ++j) {
+                    const Place& place = at(of, places[j]);
+                    if (place.block != first.block) continue;
+                    done[j - begin] = true;
+                    rows[found] = place.row;
+                    outs[found++] = last = j;
+                }
+                const std::span of_block(rows, static_cast<size_t>(found));
+                if (last - i + 1 == found) { // side by side
+                    read(block, of_block, to + i * width);
+                    continue;
+                }
+                scratch.resize(std::max(scratch.size(), static_cast<size_t>(at_once * width)));
+                read(block, of_block, scratch.data());
+                for (int64_t k = 0; k < found; ++k)
+                    std::copy_n(scratch.data() + k * width, width, to + outs[k] * width);
+            }
+        }
+    }
+
     const CodedPool& m_pool;
     int64_t m_kv_head;
 };
@@ -99,87 +162,91 @@ CodedPool::CodedPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, a
 }
 CodedPool::~CodedPool() = default;
 
-void CodedPool::find_runs(const Head& of) {
-    if (of.runs_known) return;
-    for (const Half& half : of.halves) {
-        half.runs.clear();
-        const auto add = [&](std::span<const int64_t> positions, const CodedBlock* block) {
-            for (size_t row = 0; row < positions.size();) {
-                if (positions[row] == nobody) {
-                    ++row;
-                    continue;
-                }
-                const int64_t first = place_of(of.positions, positions[row]);
-                RL_ASSERT(first >= 0);
-                const auto rest = std::span(of.positions).subspan(static_cast<size_t>(first));
-                size_t n = 1;
-                while (n < rest.size() && row + n < positions.size() && positions[row + n] == rest[n])
-                    ++n;
-                half.runs.push_back({first, static_cast<int64_t>(n), block, static_cast<int64_t>(row)});
-                row += n;
-            }
-        };
-        add(half.positions, nullptr);
-        for (const auto& block : half.blocks)
-            add(block->positions, block.get());
-        std::ranges::sort(half.runs, {}, &Run::first);
+StoredAs CodedPool::stored_as() const {
+    return stored_type(m_rows[0].dtype());
+}
+BlockShape CodedPool::shape_of(const CodedBlock& block) const {
+    return {std::ssize(block.positions), m_head_dim, stored_as()};
+}
+
+void CodedPool::open_places(Head& of, std::span<const int64_t> positions) {
+    if (of.positions.empty() || of.positions.back() < positions.front()) { // the token of a step
+        of.positions.insert(of.positions.end(), positions.begin(), positions.end());
+        for (Half& half : of.halves)
+            half.places.resize(of.positions.size());
+        return;
     }
-    of.runs_known = true;
+    std::vector<int64_t> all;
+    std::ranges::set_union(of.positions, positions, std::back_inserter(all));
+    for (Half& half : of.halves) {
+        std::vector<Place> places(all.size());
+        for (size_t from = 0, to = 0; from < of.positions.size(); ++from) {
+            while (all[to] != of.positions[from])
+                ++to;
+            places[to++] = half.places[from];
+        }
+        half.places = std::move(places);
+    }
+    of.positions = std::move(all);
 }
 
-BlockShape CodedPool::shape_of(int64_t n) const {
-    return {n, m_head_dim, stored_type(m_rows[0].dtype())};
-}
-
-/// Positions that the half does not have yet.
 void CodedPool::put_rows(Head& of, size_t half, std::span<const int64_t> positions, const at::Tensor& rows) {
     Half& into = of.halves[half];
     const std::vector<int64_t> slots = m_rows[half].take(std::ssize(positions));
     m_rows[half].write(slots, rows);
-    for (size_t i = 0; i < positions.size(); ++i) {
-        const auto at = std::ranges::lower_bound(into.positions, positions[i]) - into.positions.begin();
-        into.positions.insert(into.positions.begin() + at, positions[i]);
-        into.slots.insert(into.slots.begin() + at, slots[i]);
-    }
+    for (size_t i = 0; i < positions.size(); ++i)
+        into.places[static_cast<size_t>(place_of(of.positions, positions[i]))] = {
+            nobody, static_cast<int32_t>(slots[i])};
+    into.rows += std::ssize(positions);
 }
 
-/// Those of the positions that are rows.
-void CodedPool::take_rows(Head& of, size_t half, std::span<const int64_t> positions) {
+void CodedPool::free_rows(Head& of, size_t half, std::span<const int64_t> positions) {
     Half& from = of.halves[half];
     std::vector<int64_t> gone;
-    size_t kept = 0;
-    for (size_t i = 0; i < from.positions.size(); ++i) {
-        if (place_of(positions, from.positions[i]) >= 0) {
-            gone.push_back(from.slots[i]);
-            continue;
-        }
-        from.positions[kept] = from.positions[i];
-        from.slots[kept++] = from.slots[i];
+    for (const int64_t position : positions) {
+        const int64_t at = place_of(of.positions, position);
+        if (at < 0) continue;
+        const Place& place = from.places[static_cast<size_t>(at)];
+        if (place.is_row()) gone.push_back(place.row);
     }
-    from.positions.resize(kept);
-    from.slots.resize(kept);
+    from.rows -= std::ssize(gone);
     m_rows[half].give_back(gone);
-    shrink(half);
 }
 
 void CodedPool::shrink(size_t half) {
     if (!m_rows[half].is_roomy()) return;
     std::vector<int64_t> order;
     for (Head& of : m_heads) {
-        for (int64_t& slot : of.halves[half].slots) {
-            order.push_back(slot);
-            slot = std::ssize(order) - 1;
+        for (Place& place : of.halves[half].places) {
+            if (!place.is_row()) continue;
+            order.push_back(place.row);
+            place.row = static_cast<int32_t>(order.size()) - 1;
         }
     }
     m_rows[half].keep(order);
 }
 
-void CodedPool::drop_dead(Head& of) {
-    for (Half& half : of.halves) {
-        std::erase_if(half.blocks, [](const auto& block) {
-            return std::ranges::all_of(block->positions, [](int64_t p) { return p == nobody; });
-        });
+void CodedPool::add_block(Head& of, size_t half, std::shared_ptr<const CodedBlock> block) const {
+    Half& into = of.halves[half];
+    size_t at = 0;
+    for (size_t row = 0; row < block->positions.size(); ++row) {
+        const int64_t position = block->positions[row];
+        if (position == nobody) continue;
+        if (at >= of.positions.size() || of.positions[at] != position) // else they follow one another
+            at = static_cast<size_t>(place_of(of.positions, position));
+        into.places[at++] = {static_cast<int32_t>(into.blocks.size()), static_cast<int32_t>(row)};
     }
+    if (into.turning == nullptr && block->codec->turned_width(m_head_dim) > 0)
+        into.turning = block->codec.get();
+    into.blocks.push_back(std::move(block));
+}
+
+void CodedPool::link_blocks(Head& of, size_t half) const {
+    const CodedBlocks blocks = std::exchange(of.halves[half].blocks, {});
+    of.halves[half].turning = nullptr;
+    for (const auto& block : blocks)
+        if (std::ranges::any_of(block->positions, [](int64_t p) { return p != nobody; }))
+            add_block(of, half, block);
 }
 
 void CodedPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) {
@@ -192,12 +259,11 @@ void CodedPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor&
 }
 
 void CodedPool::insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
+    if (positions.empty()) return;
     Head& of = head(kv_head);
-    of.runs_known = false;
-    std::vector<int64_t> all;
-    std::ranges::set_union(of.positions, positions, std::back_inserter(all));
-    RL_ASSERT(std::ssize(all) == std::ssize(of.positions) + std::ssize(positions));
-    of.positions = std::move(all);
+    const auto before = of.positions.size();
+    open_places(of, positions);
+    RL_ASSERT(of.positions.size() == before + positions.size());
     for (size_t half = 0; half < 2; ++half)
         put_rows(of, half, positions, rows[static_cast<int64_t>(half)]);
 }
@@ -206,21 +272,30 @@ void CodedPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
     if (positions.empty()) return;
     const std::vector<int64_t> gone(positions.begin(), positions.end()); // `positions` may lie in the head's
     Head& of = head(kv_head);
-    of.runs_known = false;
+    for (size_t half = 0; half < 2; ++half)
+        free_rows(of, half, gone);
     std::vector<int64_t> left;
-    std::ranges::set_difference(of.positions, gone, std::back_inserter(left));
+    std::array<std::vector<Place>, 2> places;
+    for (size_t i = 0; i < of.positions.size(); ++i) {
+        if (place_of(gone, of.positions[i]) >= 0) continue;
+        left.push_back(of.positions[i]);
+        for (size_t half = 0; half < 2; ++half)
+            places[half].push_back(of.halves[half].places[i]);
+    }
     RL_ASSERT(left.size() + gone.size() == of.positions.size());
     of.positions = std::move(left);
     for (size_t half = 0; half < 2; ++half) {
-        take_rows(of, half, gone);
-        for (auto& block : of.halves[half].blocks)
+        Half& from = of.halves[half];
+        from.places = std::move(places[half]);
+        for (auto& block : from.blocks)
             block = without(block, gone);
+        link_blocks(of, half);
+        shrink(half);
     }
-    drop_dead(of);
 }
 
 std::vector<float> CodedPool::decoded(const CodedBlock& block) const {
-    const BlockShape shape = shape_of(std::ssize(block.positions));
+    const BlockShape shape = shape_of(block);
     std::vector<float> rows(static_cast<size_t>(shape.numbers()));
     block.codec->decode(*block.bytes, shape, rows);
     return rows;
@@ -229,7 +304,7 @@ std::vector<float> CodedPool::decoded(const CodedBlock& block) const {
 std::shared_ptr<const CodedBlock> CodedPool::encoded(std::shared_ptr<const EntryCodec> codec,
                                                      std::vector<int64_t> positions,
                                                      std::span<const float> rows) const {
-    const BlockShape shape = shape_of(std::ssize(positions));
+    const BlockShape shape{std::ssize(positions), m_head_dim, stored_as()};
     RL_ASSERT(std::ssize(rows) == shape.numbers());
     auto bytes = std::make_shared<const EncodedBlock>(codec->encode(rows, shape));
     return std::make_shared<const CodedBlock>(
@@ -237,33 +312,23 @@ std::shared_ptr<const CodedBlock> CodedPool::encoded(std::shared_ptr<const Entry
 }
 
 at::Tensor CodedPool::half_rows(const Head& of, size_t half, std::span<const int64_t> positions) const {
-    const Half& from = of.halves[half];
+    std::vector<int64_t> places, slots, plain;
+    for (const int64_t position : positions) {
+        places.push_back(place_of(of.positions, position));
+        RL_ASSERT(places.back() >= 0);
+        const Place& place = of.halves[half].places[static_cast<size_t>(places.back())];
+        if (!place.is_row()) continue;
+        plain.push_back(std::ssize(places) - 1);
+        slots.push_back(place.row);
+    }
+    if (slots.size() == places.size()) return m_rows[half].read(slots);
     at::Tensor rows = at::empty({std::ssize(positions), m_head_dim}, at::kFloat);
-    float* const out = rows.mutable_data_ptr<float>();
-    int64_t found = 0;
-    const auto put = [&](int64_t position, const float* row) {
-        const int64_t to = place_of(positions, position);
-        if (to < 0) return;
-        std::copy_n(row, m_head_dim, out + to * m_head_dim);
-        ++found;
-    };
-    std::vector<int64_t> wanted, slots;
-    for (size_t i = 0; i < from.positions.size(); ++i) {
-        if (place_of(positions, from.positions[i]) < 0) continue;
-        wanted.push_back(from.positions[i]);
-        slots.push_back(from.slots[i]);
-    }
-    const at::Tensor plain = host_floats(m_rows[half].read(slots));
-    for (size_t i = 0; i < wanted.size(); ++i)
-        put(wanted[i], plain.const_data_ptr<float>() + static_cast<int64_t>(i) * m_head_dim);
-    for (const auto& block : from.blocks) {
-        if (!has_any(*block, positions)) continue;
-        const std::vector<float> all = decoded(*block);
-        for (size_t i = 0; i < block->positions.size(); ++i)
-            put(block->positions[i], all.data() + static_cast<int64_t>(i) * m_head_dim);
-    }
-    RL_ASSERT(found == std::ssize(positions)); // all are held, each once
-    return rows.to(m_rows[half].dtype());
+    const auto of_head = static_cast<size_t>(&of - m_heads.data());
+    m_entries[of_head]->decode(half == 1, places.data(), std::ssize(places), 0, m_head_dim,
+                               rows.mutable_data_ptr<float>());
+    rows = rows.to(m_rows[half].dtype());
+    if (!plain.empty()) rows.index_copy_(0, index_of(plain, at::kCPU), m_rows[half].read(slots));
+    return rows;
 }
 
 at::Tensor CodedPool::read(int64_t kv_head, std::span<const int64_t> positions) const {
@@ -275,16 +340,23 @@ void CodedPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, c
     if (positions.empty()) return;
     RL_ASSERT(rows.dim() == 3 && rows.size(0) == 2 && rows.size(1) == std::ssize(positions));
     Head& of = head(kv_head);
-    of.runs_known = false;
     for (size_t half = 0; half < 2; ++half) {
         if (!(half == 0 ? halves.keys : halves.values)) continue;
         Half& into = of.halves[half];
         const at::Tensor content = host_floats(rows[static_cast<int64_t>(half)]);
         const float* const from = content.const_data_ptr<float>();
-        for (size_t i = 0; i < into.positions.size(); ++i) {
-            const int64_t at = place_of(positions, into.positions[i]);
-            if (at >= 0) m_rows[half].write(std::span(into.slots).subspan(i, 1), content.narrow(0, at, 1));
+        bool in_blocks = false;
+        for (size_t i = 0; i < positions.size(); ++i) {
+            const int64_t at = place_of(of.positions, positions[i]);
+            RL_ASSERT(at >= 0);
+            const Place& place = into.places[static_cast<size_t>(at)];
+            const int64_t slot = place.row;
+            if (place.is_row())
+                m_rows[half].write({&slot, 1}, content.narrow(0, static_cast<int64_t>(i), 1));
+            else
+                in_blocks = true;
         }
+        if (!in_blocks) continue;
         for (auto& block : into.blocks) {
             if (!has_any(*block, positions)) continue;
             const std::vector<float> before = decoded(*block);
@@ -300,6 +372,7 @@ void CodedPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, c
             }
             block = encoded(block->codec, std::move(kept), after);
         }
+        link_blocks(of, half);
     }
 }
 
@@ -308,21 +381,31 @@ void CodedPool::encode(int64_t kv_head, KvHalf half, std::span<const int64_t> po
     if (positions.empty()) return;
     const auto which = static_cast<size_t>(half);
     Head& of = head(kv_head);
-    of.runs_known = false;
-    RL_ASSERT(std::ranges::includes(of.halves[which].positions, positions)); // rows still
     const std::vector<int64_t> own(positions.begin(), positions.end());
+    for (const int64_t position : own) { // rows still
+        const int64_t at = place_of(of.positions, position);
+        RL_ASSERT(at >= 0 && of.halves[which].places[static_cast<size_t>(at)].is_row());
+    }
     const at::Tensor rows = host_floats(half_rows(of, which, own));
     const std::span<const float> numbers(rows.const_data_ptr<float>(), static_cast<size_t>(rows.numel()));
-    of.halves[which].blocks.push_back(encoded(std::move(codec), own, numbers));
-    take_rows(of, which, own);
+    free_rows(of, which, own);
+    add_block(of, which, encoded(std::move(codec), own, numbers));
+    shrink(which);
 }
 
 SavedEntries CodedPool::save(int64_t kv_head, std::span<const int64_t> positions) const {
     SavedEntries saved;
     saved.rows = read(kv_head, positions);
     for (size_t half = 0; half < 2; ++half) {
-        for (const auto& block : head(kv_head).halves[half].blocks)
-            if (has_any(*block, positions)) saved.blocks[half].push_back(block);
+        const Half& of = head(kv_head).halves[half];
+        std::vector<bool> wanted(of.blocks.size(), false);
+        for (const int64_t position : positions) {
+            const int64_t at = place_of(head(kv_head).positions, position);
+            const Place& place = of.places[static_cast<size_t>(at)];
+            if (!place.is_row()) wanted[static_cast<size_t>(place.block)] = true;
+        }
+        for (size_t i = 0; i < wanted.size(); ++i)
+            if (wanted[i]) saved.blocks[half].push_back(of.blocks[i]);
     }
     return saved;
 }
@@ -330,10 +413,9 @@ SavedEntries CodedPool::save(int64_t kv_head, std::span<const int64_t> positions
 void CodedPool::restore(int64_t kv_head, std::span<const int64_t> positions, const SavedEntries& saved) {
     if (positions.empty()) return;
     Head& of = head(kv_head);
-    of.runs_known = false;
-    std::vector<int64_t> all;
-    std::ranges::set_union(of.positions, positions, std::back_inserter(all));
-    of.positions = std::move(all);
+    for (size_t half = 0; half < 2; ++half) // what became of them since
+        free_rows(of, half, positions);
+    open_places(of, positions);
     for (size_t half = 0; half < 2; ++half) {
         Half& into = of.halves[half];
         std::vector<int64_t> listed; // what stood in blocks
@@ -355,11 +437,11 @@ void CodedPool::restore(int64_t kv_head, std::span<const int64_t> positions, con
         for (auto& block : into.blocks)
             block = without(block, rows);
         into.blocks.insert(into.blocks.end(), saved.blocks[half].begin(), saved.blocks[half].end());
-        take_rows(of, half, positions);
         const at::Tensor content = saved.rows[static_cast<int64_t>(half)];
         put_rows(of, half, rows, content.index_select(0, index_of(places, at::kCPU)));
+        link_blocks(of, half);
+        shrink(half);
     }
-    drop_dead(of);
 }
 
 std::span<const int64_t> CodedPool::positions(int64_t kv_head) const {
@@ -381,15 +463,13 @@ std::vector<int64_t> CodedPool::columns(int64_t kv_head, std::span<const int64_t
 
 LayerEntries CodedPool::attended_by_host() const {
     size_t longest = 0;
-    for (const Head& of : m_heads) {
-        find_runs(of);
+    for (const Head& of : m_heads)
         longest = std::max(longest, of.positions.size());
-    }
-    while (m_places.size() < longest)
-        m_places.push_back(std::ssize(m_places));
+    while (m_numbers.size() < longest)
+        m_numbers.push_back(std::ssize(m_numbers));
     m_lists.clear();
     for (size_t h = 0; h < m_heads.size(); ++h)
-        m_lists.push_back({m_heads[h].positions.data(), m_places.data(), std::ssize(m_heads[h].positions),
+        m_lists.push_back({m_heads[h].positions.data(), m_numbers.data(), std::ssize(m_heads[h].positions),
                            m_entries[h].get()});
     return {m_no_columns, m_no_columns, m_lists};
 }
@@ -422,15 +502,15 @@ LayerEntries CodedPool::attended(DecodeScratch& scratch) const {
 }
 
 int64_t CodedPool::bytes_used() const {
-    int64_t rows = 0, bytes = 0;
+    int64_t bytes = 0;
     for (const Head& of : m_heads) {
         for (const Half& half : of.halves) {
-            rows += std::ssize(half.positions);
+            bytes += half.rows * m_rows[0].row_bytes();
             for (const auto& block : half.blocks)
                 bytes += std::ssize(block->bytes->payload) + std::ssize(block->bytes->metadata);
         }
     }
-    return bytes + rows * m_rows[0].row_bytes();
+    return bytes;
 }
 int64_t CodedPool::metadata_bytes() const {
     int64_t bytes = 0;
@@ -443,20 +523,20 @@ int64_t CodedPool::metadata_bytes() const {
 int64_t CodedPool::bytes_reserved() const {
     int64_t held_rows = 0;
     for (const Head& of : m_heads)
-        held_rows += std::ssize(of.halves[0].positions) + std::ssize(of.halves[1].positions);
+        held_rows += of.halves[0].rows + of.halves[1].rows;
     return bytes_used() - held_rows * m_rows[0].row_bytes() + m_rows[0].bytes() + m_rows[1].bytes();
 }
 int64_t CodedPool::index_bytes() const {
-    int64_t numbers = 0;
+    size_t bytes = 0;
     for (const Head& of : m_heads) {
-        numbers += std::ssize(of.positions);
+        bytes += of.positions.size() * sizeof(int64_t);
         for (const Half& half : of.halves) {
-            numbers += 2 * std::ssize(half.positions);
+            bytes += half.places.size() * sizeof(Place);
             for (const auto& block : half.blocks)
-                numbers += std::ssize(block->positions);
+                bytes += block->positions.size() * sizeof(int64_t);
         }
     }
-    return numbers * static_cast<int64_t>(sizeof(int64_t));
+    return static_cast<int64_t>(bytes);
 }
 
 std::unique_ptr<EntryPool> CodedPool::clone() const {

@@ -47,41 +47,50 @@ public:
     [[nodiscard]] std::unique_ptr<EntryPool> clone() const override;
 
 private:
-    class HeadEntries; ///< one head, as attention reads it
-    /// Entries [first, first + n) of a head: rows of a block from `row` on, or without one of `slots`.
-    struct Run {
-        int64_t first = 0, n = 0;
-        const CodedBlock* block = nullptr;
-        int64_t row = 0;
+    static constexpr int32_t nobody = -1; ///< no block; as a position: a row of a block that is held no more
+    class HeadEntries;                    ///< one head, as attention reads it
+    /// Where one half of an entry stands: in a row of a block, or without one in a slot.
+    struct Place {
+        int32_t block = nobody; ///< of Half::blocks
+        int32_t row = 0;
+        [[nodiscard]] bool is_row() const { return block == nobody; }
     };
     /// One half of one head's entries.
     struct Half {
-        std::vector<int64_t> positions, slots; ///< of the rows that are not encoded, ascending by position
+        std::vector<Place> places; ///< of each entry, as Head::positions
         CodedBlocks blocks;
-        mutable std::vector<Run> runs = {}; ///< of all entries, ascending; see Head::runs_known
+        int64_t rows = 0; ///< entries that are in slots
+        /// The codec of some of the blocks whose rows can be read turned; null: of none. Blocks of another one are read as they are.
+        const EntryCodec* turning = nullptr;
     };
     struct Head {
         std::vector<int64_t> positions; ///< ascending
         std::array<Half, 2> halves;
-        mutable bool runs_known = false; ///< nothing has changed since they were found
     };
 
     [[nodiscard]] Head& head(int64_t kv_head) { return m_heads[static_cast<size_t>(kv_head)]; }
     [[nodiscard]] const Head& head(int64_t kv_head) const { return m_heads[static_cast<size_t>(kv_head)]; }
+    /// Opens places for positions that the head does not have; they say nothing yet.
+    static void open_places(Head& of, std::span<const int64_t> positions);
+    /// Rows for open places of these positions.
     void put_rows(Head& of, size_t half, std::span<const int64_t> positions, const at::Tensor& rows);
-    void take_rows(Head& of, size_t half, std::span<const int64_t> positions);
-    /// Blocks that hold nothing any more go.
-    static void drop_dead(Head& of);
+    /// Gives the slots of those of the positions that are rows back.
+    void free_rows(Head& of, size_t half, std::span<const int64_t> positions);
+    /// Says for the rows of all blocks where they stand, after blocks have been replaced; blocks that hold nothing any more go.
+    void link_blocks(Head& of, size_t half) const;
+    void add_block(Head& of, size_t half, std::shared_ptr<const CodedBlock> block) const;
+    /// The block without rows of these positions; the same block where it has none of them.
+    [[nodiscard]] static std::shared_ptr<const CodedBlock>
+    without(const std::shared_ptr<const CodedBlock>& block, std::span<const int64_t> positions);
     [[nodiscard]] std::vector<float> decoded(const CodedBlock& block) const;
     [[nodiscard]] std::shared_ptr<const CodedBlock> encoded(std::shared_ptr<const EntryCodec> codec,
                                                             std::vector<int64_t> positions,
                                                             std::span<const float> rows) const;
     /// [n, head_dim] on the host, cache dtype.
     [[nodiscard]] at::Tensor half_rows(const Head& of, size_t half, std::span<const int64_t> positions) const;
-    [[nodiscard]] BlockShape shape_of(int64_t n) const;
+    [[nodiscard]] StoredAs stored_as() const;
+    [[nodiscard]] BlockShape shape_of(const CodedBlock& block) const;
     void shrink(size_t half);
-    /// Finds the runs of both halves, if something has changed.
-    static void find_runs(const Head& of);
     [[nodiscard]] LayerEntries attended_by_host() const;
 
     int64_t m_head_dim;
@@ -90,7 +99,7 @@ private:
     std::vector<std::unique_ptr<HeadEntries>> m_entries; ///< [kv_heads]
     at::Tensor m_no_columns;                             ///< [kv_heads, 0, head_dim]
     // What attended() gives.
-    mutable std::vector<int64_t> m_places; ///< 0, 1, 2, ...
+    mutable std::vector<int64_t> m_numbers; ///< 0, 1, 2, ...
     mutable std::vector<kernels::KeyList> m_lists;
 };
 

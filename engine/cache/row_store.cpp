@@ -40,13 +40,11 @@ void RowStore::give_back(std::span<const int64_t> slots) {
 at::Tensor RowStore::read(std::span<const int64_t> slots) const {
     return m_rows.index_select(0, index_of(slots, m_rows.device())).cpu();
 }
-void RowStore::read(std::span<const int64_t> slots, int64_t first, int64_t channels, float* to) const {
+void RowStore::read(int64_t slot, int64_t first, int64_t channels, float* to) const {
     const auto copy = [&](const auto* rows) {
-        for (const int64_t slot : slots) {
-            const auto* const row = rows + slot * m_rows.size(1) + first;
-            for (int64_t c = 0; c < channels; ++c)
-                *to++ = static_cast<float>(row[c]);
-        }
+        const auto* const row = rows + slot * m_rows.size(1) + first;
+        for (int64_t c = 0; c < channels; ++c)
+            to[c] = static_cast<float>(row[c]);
     };
     if (dtype() == at::kFloat) return copy(m_rows.const_data_ptr<float>());
     if (dtype() == at::kBFloat16) return copy(m_rows.const_data_ptr<c10::BFloat16>());

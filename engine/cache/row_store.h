@@ -21,8 +21,8 @@ public:
     [[nodiscard]] std::vector<int64_t> take(int64_t n);
     void give_back(std::span<const int64_t> slots);
     [[nodiscard]] at::Tensor read(std::span<const int64_t> slots) const; ///< [n, width] on the host; a copy
-    /// Of rows on the host, as floats: [slots, channels], channels [first, first + channels) of each. Threads  several at once.
-    void read(std::span<const int64_t> slots, int64_t first, int64_t channels, float* to) const;
+    /// Of a row on the host, as floats: channels [first, first + channels). Threads  several at once.
+    void read(int64_t slot, int64_t first, int64_t channels, float* to) const;
     void write(std::span<const int64_t> slots, const at::Tensor& from); ///< [n, width], any dtype and device
 
     /// So much is free that a copy of what is held pays.

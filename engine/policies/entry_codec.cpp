@@ -1,11 +1,13 @@
 #include "engine/policies/entry_codec.h"
 
 #include "engine/base/check.h"
+#include "engine/policies/code_rows.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 namespace refreshlab {
 
@@ -32,31 +34,32 @@ uint16_t to_float16(float value) {
     const int64_t bits = (static_cast<int64_t>(step + 24) << 10) + units;
     return static_cast<uint16_t>(sign | bits);
 }
-float from_float16(uint16_t bits) {
-    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = (bits >> 10) & 31U,
-                   fraction = bits & 1023U;
-    if (exponent == 0) {
-        const float size = static_cast<float>(fraction) * 0x1p-24F;
-        return sign != 0 ? -size : size;
-    }
-    const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-    return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
-}
 
 } // namespace
 
 void EntryCodec::decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const {
     RL_ASSERT(std::ssize(rows) == shape.numbers());
-    decode(block, shape, {0, shape.n, 0, shape.head_dim}, rows.data());
+    std::vector<int64_t> all(static_cast<size_t>(shape.n));
+    std::iota(all.begin(), all.end(), 0);
+    decode(block, shape, {all, 0, shape.head_dim}, rows.data());
+}
+
+int64_t EntryCodec::turned_width(int64_t) const {
+    return 0;
+}
+void EntryCodec::read_turned(const EncodedBlock&, const BlockShape&, std::span<const int64_t>, float*) const {
+    RL_ASSERT(false); // no turned rows
+}
+void EntryCodec::turn(std::span<const float>, float*) const {
+    RL_ASSERT(false);
+}
+void EntryCodec::turn_back(const float*, std::span<float>) const {
+    RL_ASSERT(false);
 }
 
 void round_numbers(std::span<float> numbers, StoredAs type) {
-    if (type == StoredAs::bfloat16)
-        for (float& number : numbers)
-            number = std::bit_cast<float>(static_cast<uint32_t>(to_bfloat16(number)) << 16);
-    if (type == StoredAs::float16)
-        for (float& number : numbers)
-            number = from_float16(to_float16(number));
+    if (type == StoredAs::bfloat16) round_to_bfloat16(numbers);
+    if (type == StoredAs::float16) round_to_half(numbers);
 }
 
 void put_number(std::vector<uint8_t>& bytes, float value, StoredAs type) {
@@ -76,17 +79,26 @@ void put_number(std::vector<uint8_t>& bytes, float value, StoredAs type) {
 }
 
 float number_at(std::span<const uint8_t> bytes, int64_t index, StoredAs type) {
-    const auto at = static_cast<size_t>(index * bytes_of(type));
-    RL_ASSERT(at + static_cast<size_t>(bytes_of(type)) <= bytes.size());
+    float value = 0;
+    numbers_at(bytes, index, type, {&value, 1});
+    return value;
+}
+
+void numbers_at(std::span<const uint8_t> bytes, int64_t first, StoredAs type, std::span<float> to) {
+    const auto size = static_cast<size_t>(bytes_of(type)), at = static_cast<size_t>(first) * size;
+    RL_ASSERT(at + to.size() * size <= bytes.size());
+    if (to.empty()) return;
     if (type == StoredAs::float32) {
-        float value = 0;
-        std::memcpy(&value, bytes.data() + at, sizeof(value));
-        return value;
+        std::memcpy(to.data(), bytes.data() + at, to.size_bytes());
+        return;
     }
-    uint16_t bits = 0;
-    std::memcpy(&bits, bytes.data() + at, sizeof(bits));
-    return type == StoredAs::float16 ? from_float16(bits)
-                                     : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    const auto own = bytes.subspan(at, to.size() * size);
+    if (type == StoredAs::float16) return numbers_of_halves(own, to);
+    for (size_t i = 0; i < to.size(); ++i) {
+        uint16_t bits = 0;
+        std::memcpy(&bits, own.data() + 2 * i, sizeof(bits));
+        to[i] = std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    }
 }
 
 } // namespace refreshlab

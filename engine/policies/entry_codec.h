@@ -28,14 +28,15 @@ struct EncodedBlock {
     std::vector<uint8_t> metadata; ///< what decoding needs beside them: scales, minima, which channels
 };
 
-/// Rows [first_row, first_row + rows) of a block, of each channels [first_channel, first_channel + channels).
+/// Channels [first_channel, first_channel + channels) of some rows of a block, in any order.
 struct BlockPart {
-    int64_t first_row = 0, rows = 0, first_channel = 0, channels = 0;
+    std::span<const int64_t> rows;
+    int64_t first_channel = 0, channels = 0;
 };
 
 /// Interface Codec of reference/cache-definitions.md: a shorter form of rows. A policy makes its codecs, and says when they are used
 /// (CacheEditor::encode); the cache stores blocks, attention decodes what it reads, and the cache encodes a block again when a refresh writes into it.
-/// Codecs have no state: the same rows give the same bytes.
+/// Codecs have no state: the same rows give the same bytes. Threads  const, called by several at once.
 class EntryCodec {
 public:
     EntryCodec() = default;
@@ -44,16 +45,30 @@ public:
     virtual ~EntryCodec() = default;
     /// \param rows  [n, head_dim], each number one of the cache's type
     [[nodiscard]] virtual EncodedBlock encode(std::span<const float> rows, const BlockShape& shape) const = 0;
-    /// \param to  [rows, channels] of the part, is written. Threads  called by several at once
+    /// \param to  [rows, channels] of the part, is written
     virtual void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                         float* to) const = 0;
     /// The whole block. \param rows  [n, head_dim], is written
     void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const;
+
+    // --- what decoding does to every row alike may be done to the query, or to the sum, instead (kernels::CodedEntries) ---
+
+    /// Numbers of a turned row; 0: this codec has none.
+    [[nodiscard]] virtual int64_t turned_width(int64_t head_dim) const;
+    /// Rows of a block, turned. \param to  [rows, turned_width], is written
+    virtual void read_turned(const EncodedBlock& block, const BlockShape& shape,
+                             std::span<const int64_t> rows, float* to) const;
+    /// Keys: a query, [head_dim], whose product with a turned row is that of the query with the row. \param to  [turned_width], is written
+    virtual void turn(std::span<const float> query, float* to) const;
+    /// Values: a sum of turned rows, [turned_width], as the sum of the rows. \param to  [head_dim], is added to
+    virtual void turn_back(const float* sum, std::span<float> to) const;
 };
 
 /// Numbers as the bytes of a type, at the end of `bytes`, and back. bfloat16 and float16 round to nearest, ties to even.
 void put_number(std::vector<uint8_t>& bytes, float value, StoredAs type);
 [[nodiscard]] float number_at(std::span<const uint8_t> bytes, int64_t index, StoredAs type);
+/// The numbers [first, first + to.size()).
+void numbers_at(std::span<const uint8_t> bytes, int64_t first, StoredAs type, std::span<float> to);
 /// Each number as the type has it.
 void round_numbers(std::span<float> numbers, StoredAs type);
 

@@ -74,6 +74,8 @@ Keys tail_of(const Problem& p, int64_t row) {
 /// Kept from task to task: a decode step has dozens of them.
 struct Scratch {
     std::vector<float> queries, scores;
+    std::vector<float>
+        turned; ///< queries turned for coded keys, then sums of values that are still to be turned back
 };
 
 /// Rows of coded entries, of the thread; some lanes more than are used.
@@ -122,11 +124,14 @@ public:
     void prepare() {
         find_ranges();
         copy_queries();
+        turn_queries();
         m_scratch.scores.resize(static_cast<size_t>(m_rows * m_num_heads * m_stride));
     }
     [[nodiscard]] int64_t lowest() const { return m_lowest; }
     [[nodiscard]] int64_t most() const { return m_most; }
     [[nodiscard]] int64_t rows_and_heads() const { return m_rows * m_num_heads; }
+    /// Sums of its values are turned back, so all channels are summed at once.
+    [[nodiscard]] bool turns_back() const { return turned_width(true) > 0; }
     void finish_scores(int64_t row_and_head) {
         const int64_t r = row_and_head / m_num_heads, h = row_and_head % m_num_heads;
         if (m_own) score_own_column(r, h, 1);
@@ -158,8 +163,10 @@ public:
     /// Each row's keys in ascending order: first what not all rows of the task see, then what all of them see, all rows at
     /// once, then the rest of each row. The results take the place of the queries.
     void sum_values(Channels c) {
-        for (int64_t i = 0; i < m_rows * m_num_heads; ++i)
+        for (int64_t i = 0; i < rows_and_heads(); ++i)
             std::fill_n(m_scratch.queries.data() + i * m_p.head_dim + c.begin, c.count, 0.0F);
+        const int64_t turned = turned_width(true);
+        if (turned > 0) m_scratch.turned.assign(static_cast<size_t>(rows_and_heads() * turned), 0.0F);
         const bool shared_keys = m_latest < m_least;
         const int64_t shared_begin = shared_keys ? m_latest : 0, shared_end = shared_keys ? m_least : 0;
         for (int64_t r = 0; r < m_rows && shared_keys; ++r) {
@@ -171,7 +178,10 @@ public:
             if (m_own) m_table.weighted_sum(own_sum_of(r, c));
             if (m_tails[r].size > 0) m_table.weighted_sum(tail_sum_of(r, c));
             for (int64_t h = 0; h < m_num_heads; ++h) {
-                const int64_t from = (r * m_num_heads + h) * m_p.head_dim + c.begin;
+                const int64_t i = r * m_num_heads + h, from = i * m_p.head_dim + c.begin;
+                if (turned > 0)
+                    m_keys.coded->turn_back(m_scratch.turned.data() + i * turned,
+                                            m_scratch.queries.data() + i * m_p.head_dim);
                 const int64_t to = ((m_row + r) * m_p.heads + m_first + h) * m_p.head_dim + c.begin;
                 std::copy_n(m_scratch.queries.data() + from, c.count, m_p.out + to);
             }
@@ -212,23 +222,44 @@ private:
         }
     }
 
+    /// As coded keys are read turned; after copy_queries().
+    void turn_queries() {
+        const int64_t width = turned_width(false);
+        m_scratch.turned.resize(static_cast<size_t>(rows_and_heads() * width));
+        for (int64_t i = 0; width > 0 && i < rows_and_heads(); ++i)
+            m_keys.coded->turn(m_scratch.queries.data() + i * m_p.head_dim,
+                               m_scratch.turned.data() + i * width);
+    }
+    [[nodiscard]] int64_t turned_width(bool values) const {
+        return m_keys.coded != nullptr ? m_keys.coded->turned_width(values) : 0;
+    }
+
     // --- 3. scores, [rows * heads, stride]; column i is key i of the list; see score_keys() ---
     /// Keys [begin, end) of coded entries: as any others, from rows that are made here.
     void score_coded(int64_t begin, int64_t end) {
-        float* const rows = coded_rows((end - begin) * m_p.head_dim);
-        m_keys.coded->read(false, m_keys.columns + begin, end - begin, 0, m_p.head_dim, rows);
-        Dots dots;
-        dots.x = m_scratch.queries.data();
-        dots.x_stride = m_p.head_dim;
-        dots.rows = m_rows * m_num_heads;
-        dots.w = rows;
-        dots.w_type = ElementType::f32;
-        dots.w_stride = m_p.head_dim;
-        dots.outs = end - begin;
-        dots.in = m_p.head_dim;
-        dots.y = m_scratch.scores.data() + begin;
-        dots.y_stride = m_stride;
-        m_table.dots(dots);
+        bool turned = false;
+        for (int64_t n = 0; begin < end; begin += n) {
+            const int64_t* const places = m_keys.columns + begin;
+            n = m_keys.coded->alike(false, places, end - begin, turned);
+            const int64_t width = turned ? turned_width(false) : m_p.head_dim;
+            float* const rows = coded_rows(n * width);
+            if (turned)
+                m_keys.coded->read_turned(false, places, n, rows);
+            else
+                m_keys.coded->read(false, places, n, 0, width, rows);
+            Dots dots;
+            dots.x = turned ? m_scratch.turned.data() : m_scratch.queries.data();
+            dots.x_stride = width;
+            dots.rows = rows_and_heads();
+            dots.w = rows;
+            dots.w_type = ElementType::f32;
+            dots.w_stride = width;
+            dots.outs = n;
+            dots.in = width;
+            dots.y = m_scratch.scores.data() + begin;
+            dots.y_stride = m_stride;
+            m_table.dots(dots);
+        }
     }
 
     /// The row's own column, as its last key. Scores of all other keys are there already: they also fill the place of this one.
@@ -335,20 +366,27 @@ private:
             m_table.weighted_sum(sum_of(r, rows, begin, end, c));
             return;
         }
-        for (; begin < end; begin += coded_at_once) { // one chain per channel, cut nowhere
-            const int64_t n = std::min(coded_at_once, end - begin);
-            float* const values = coded_rows(n * c.count);
-            m_keys.coded->read(true, m_keys.columns + begin, n, c.begin, c.count, values);
+        bool turned = false;
+        for (int64_t n = 0; begin < end; begin += n) { // one chain per channel, cut nowhere
+            const int64_t* const places = m_keys.columns + begin;
+            n = m_keys.coded->alike(true, places, std::min(coded_at_once, end - begin), turned);
+            const int64_t width = turned ? turned_width(true) : c.count;
+            float* const values = coded_rows(n * width);
+            if (turned)
+                m_keys.coded->read_turned(true, places, n, values);
+            else
+                m_keys.coded->read(true, places, n, c.begin, width, values);
             WeightedSum sum;
             sum.p = scores_of(r, 0) + begin;
             sum.p_stride = m_stride;
             sum.rows = rows * m_num_heads;
             sum.v = values;
-            sum.v_stride = c.count;
+            sum.v_stride = width;
             sum.end = n;
-            sum.width = c.count;
-            sum.acc = m_scratch.queries.data() + r * m_num_heads * m_p.head_dim + c.begin;
-            sum.acc_stride = m_p.head_dim;
+            sum.width = width;
+            sum.acc_stride = turned ? width : m_p.head_dim;
+            sum.acc = (turned ? m_scratch.turned.data() : m_scratch.queries.data() + c.begin) +
+                      r * m_num_heads * sum.acc_stride;
             m_table.weighted_sum(sum);
         }
     }
@@ -460,6 +498,10 @@ void run_in_parts(const Problem& p, int64_t blocks) {
     });
     const int64_t channel_parts = std::clamp<int64_t>(p.head_dim / part_channels, 1, wanted);
     each(channel_parts, [&](Task& task, int64_t part) {
+        if (task.turns_back()) {
+            if (part == 0) task.sum_values({0, p.head_dim});
+            return;
+        }
         const auto [begin, end] = piece_of(0, p.head_dim, part, channel_parts, part_channels);
         task.sum_values({begin, end - begin});
     });

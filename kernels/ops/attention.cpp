@@ -97,6 +97,23 @@ struct PlainCall {
 
 } // namespace
 
+int64_t CodedEntries::turned_width(bool) const {
+    return 0;
+}
+int64_t CodedEntries::alike(bool, const int64_t*, int64_t n, bool& turned) const {
+    turned = false;
+    return n;
+}
+void CodedEntries::read_turned(bool, const int64_t*, int64_t, float*) const {
+    RL_ASSERT(false); // no entry is read turned
+}
+void CodedEntries::turn(const float*, float*) const {
+    RL_ASSERT(false);
+}
+void CodedEntries::turn_back(const float*, float*) const {
+    RL_ASSERT(false);
+}
+
 at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     check(in);
     if (in.q.is_cpu() && isa() != Isa::reference) return cpu::attention(in, probabilities);

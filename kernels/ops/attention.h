@@ -9,7 +9,9 @@
 
 namespace refreshlab::kernels {
 
-/// Entries of one KV head that are stored as codes and not as rows of a cache: rows are made where they are read. Threads  const.
+/// Entries of one KV head that are stored as codes and not as rows of a cache: rows are made where they are read. Some of them may be
+/// read *turned* as well: as rows of another width, which cost less to make. A product with such a key is that of the turned query; a sum of
+/// such values is turned back once. Both are linear, so a turned entry is worth the same as its row, to rounding. Threads  const.
 class CodedEntries {
 public:
     CodedEntries() = default;
@@ -20,6 +22,17 @@ public:
     /// \param to  [n, channels], channels [first, first + channels) of each
     virtual void read(bool values, const int64_t* places, int64_t n, int64_t first, int64_t channels,
                       float* to) const = 0;
+
+    /// Numbers of a turned row; 0: no entry is read turned.
+    [[nodiscard]] virtual int64_t turned_width(bool values) const;
+    /// How many of the n places, from the first one on, are read in one way. \param turned  set: whether they are read turned
+    [[nodiscard]] virtual int64_t alike(bool values, const int64_t* places, int64_t n, bool& turned) const;
+    /// Of places that are all read turned: [n, turned_width].
+    virtual void read_turned(bool values, const int64_t* places, int64_t n, float* to) const;
+    /// \param query  [head_dim]; \param to  [turned_width of keys], is written
+    virtual void turn(const float* query, float* to) const;
+    /// \param sum  [turned_width of values]; \param to  [head_dim], is added to
+    virtual void turn_back(const float* sum, float* to) const;
 };
 
 /// The entries of one KV head that a call may read: entry i stands at absolute position positions[i], in column columns[i]

@@ -53,17 +53,20 @@ void play(Stage& on, ImGuiTestEngine* engine) {
     stage = nullptr;
 }
 
-/// What Dear ImGui found wrong with the program's calls while the test ran ("In 'Text': Missing PopStyleColor()"): the test
-/// engine only warns of it.
-std::string complaints(ImGuiTest& test) {
+/// Lines of the test's log, from errors to `least`, that have PART in them.
+std::string lines_of(ImGuiTest& test, ImGuiTestVerboseLevel least, const std::string& part) {
     ImGuiTextBuffer lines;
-    test.Output.Log.ExtractLinesForVerboseLevels(ImGuiTestVerboseLevel_Warning, ImGuiTestVerboseLevel_Warning,
-                                                 &lines);
+    test.Output.Log.ExtractLinesForVerboseLevels(ImGuiTestVerboseLevel_Error, least, &lines);
     std::istringstream stream(lines.c_str());
     std::string found;
     for (std::string line; std::getline(stream, line);)
-        if (line.find("In '") != std::string::npos) found += line + "\n";
+        if (line.find(part) != std::string::npos) found += line + "\n";
     return found;
+}
+/// What Dear ImGui found wrong with the program's calls while the test ran ("In 'Text': Missing PopStyleColor()"): the test
+/// engine only warns of it.
+std::string complaints(ImGuiTest& test) {
+    return lines_of(test, ImGuiTestVerboseLevel_Warning, "In '");
 }
 
 Stage::Kind kind_of(const Case& test) {
@@ -75,9 +78,10 @@ Stage::Kind kind_of(const Case& test) {
 }
 
 /// One window and all its tests. The hints of the first start are a property of the window, as is its engine, so they have their own.
-/// \param filter  regular expression, found in the names of the tests to run; empty = all
+/// \param filter    regular expression, found in the names of the tests to run; empty = all
+/// \param failures  names and errors of tests that failed, added to
 ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, Stage::Kind kind,
-                                         const std::string& filter) {
+                                         const std::string& filter, std::string& failures) {
     ImGuiTestEngine* engine = ImGuiTestEngine_CreateContext();
     const std::string report =
         std::string(RL_BUILD_DIR) + (kind == Stage::Kind::first_start     ? "/test_gui_first_start.xml"
@@ -124,8 +128,11 @@ ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, Stage::Kind k
             const std::string wrong = complaints(*test);
             const bool good = test->Output.Status == ImGuiTestStatus_Success;
             if (good && !wrong.empty()) --result.CountSuccess;
-            std::printf("%-6s %s\n%s", good && wrong.empty() ? "ok" : "FAILED", test->Name.c_str(),
-                        wrong.c_str());
+            if (!good || !wrong.empty())
+                failures += "FAILED " + std::string(test->Name.c_str()) + "\n" +
+                            lines_of(*test, ImGuiTestVerboseLevel_Warning, "");
+            else
+                std::printf("ok     %s\n", test->Name.c_str());
         }
         ImGuiTestEngine_Stop(engine); // writes the report
     } catch (...) {
@@ -149,15 +156,16 @@ int run(const std::string& filter) {
             cases.push_back(test);
     int tested = 0, passed = 0, left = 0;
     bool whole = true;
+    std::string failures; // told at the end, where they are seen
     for (const auto kind :
          {Stage::Kind::first_start, Stage::Kind::remote, Stage::Kind::two_processes, Stage::Kind::usual}) {
-        const auto result = play_window(cases, kind, filter);
+        const auto result = play_window(cases, kind, filter, failures);
         tested += result.CountTested;
         passed += result.CountSuccess;
         left += result.CountInQueue;
         whole = whole && (result.CountTested > 0 || !filter.empty());
     }
-    std::printf("%d passed, %d failed\n", passed, tested - passed + left);
+    std::printf("%s%d passed, %d failed\n", failures.c_str(), passed, tested - passed + left);
     return whole && tested > 0 && passed == tested && left == 0 ? 0 : 1;
 }
 

@@ -18,7 +18,7 @@ using test::Setting;
 namespace {
 
 /// Rows of a cache, behind the interface of codes.
-class Rows final : public kernels::CodedEntries {
+class Rows : public kernels::CodedEntries {
 public:
     Rows(at::Tensor k, at::Tensor v) ///< [columns, head_dim] fp32
         : m_halves{k.contiguous(), v.contiguous()} {}
@@ -30,8 +30,61 @@ public:
                         to + i * channels);
     }
 
-private:
+protected:
     at::Tensor m_halves[2];
+};
+
+/// The same; some entries can be read turned as well: channels in another order, keys doubled, values halved, with zeros behind them.
+class TurnedRows final : public Rows {
+public:
+    TurnedRows(at::Tensor k, at::Tensor v, int64_t more_keys, int64_t more_values, uint32_t seed)
+        : Rows(std::move(k), std::move(v))
+        , m_more{more_keys, more_values} {
+        std::mt19937 random(seed);
+        for (auto& order : m_order) {
+            order.resize(static_cast<size_t>(m_halves[0].size(1)));
+            std::iota(order.begin(), order.end(), 0);
+            std::ranges::shuffle(order, random);
+        }
+        for (int64_t i = 0, same = 0; i < m_halves[0].size(0); ++i, --same) {
+            if (same <= 0) same = static_cast<int64_t>(random() % 90 + 1);
+            m_turned.push_back(m_turned.empty() || same > 1 ? !m_turned.empty() && m_turned.back()
+                                                            : !m_turned.back());
+        }
+    }
+    [[nodiscard]] int64_t turned_width(bool values) const override {
+        return m_halves[0].size(1) + m_more[values ? 1 : 0];
+    }
+    [[nodiscard]] int64_t alike(bool, const int64_t* places, int64_t n, bool& turned) const override {
+        turned = m_turned[static_cast<size_t>(places[0])];
+        return std::find_if(places, places + n,
+                            [&](int64_t place) { return m_turned[static_cast<size_t>(place)] != turned; }) -
+               places;
+    }
+    void read_turned(bool values, const int64_t* places, int64_t n, float* to) const override {
+        const at::Tensor& half = m_halves[values ? 1 : 0];
+        for (int64_t i = 0; i < n; ++i, to += turned_width(values)) {
+            std::fill_n(to, turned_width(values), 0.0F);
+            for (int64_t c = 0; c < half.size(1); ++c)
+                to[c] = half.const_data_ptr<float>()[places[i] * half.size(1) + order(values)[c]] *
+                        (values ? 0.5F : 2.0F);
+        }
+    }
+    void turn(const float* query, float* to) const override {
+        std::fill_n(to, turned_width(false), 1.0F);
+        for (int64_t c = 0; c < m_halves[0].size(1); ++c)
+            to[c] = query[order(false)[c]] * 0.5F;
+    }
+    void turn_back(const float* sum, float* to) const override {
+        for (int64_t c = 0; c < m_halves[1].size(1); ++c)
+            to[order(true)[c]] += sum[c] * 2;
+    }
+
+private:
+    [[nodiscard]] const int64_t* order(bool values) const { return m_order[values ? 1 : 0].data(); }
+    int64_t m_more[2];
+    std::vector<int64_t> m_order[2];
+    std::vector<bool> m_turned;
 };
 
 } // namespace
@@ -89,6 +142,65 @@ TEST_CASE("coded entries give the bits of the same rows in a cache", "[kernels][
                 REQUIRE(same_bits(kernels::attention(in, &given), expected));
                 REQUIRE(same_bits(given, wanted));
                 REQUIRE(same_bits(kernels::attention(in), expected));
+            }
+        }
+    }
+}
+
+TEST_CASE("entries that are read turned give what their rows give, for any threads and rows of a call",
+          "[kernels][attention]") {
+    Random random(33);
+    for (int i = 0; i < 10; ++i) {
+        const int64_t kv_heads = random.between(1, 3), d = random.pick<int64_t>({8, 40, 64}),
+                      heads = kv_heads * random.between(1, 4), rows = random.between(1, 10);
+        const int64_t n =
+            i % 2 == 0 ? random.between(1, 200) : (1 << 18) / (kv_heads * d) + random.between(8, 99);
+        const at::Tensor q = random.normal({rows, heads, d}), k = random.normal({kv_heads, n, d}),
+                         v = random.normal({kv_heads, n, d});
+        std::vector<int64_t> positions(static_cast<size_t>(n)), visible;
+        std::iota(positions.begin(), positions.end(), 0);
+        std::vector<std::unique_ptr<TurnedRows>> stored;
+        std::vector<kernels::KeyList> plain, coded;
+        for (int64_t h = 0; h < kv_heads; ++h) {
+            stored.push_back(std::make_unique<TurnedRows>(k[h], v[h], random.between(0, 70),
+                                                          random.between(0, 70),
+                                                          static_cast<uint32_t>(random.between(0, 1 << 30))));
+            plain.push_back({positions.data(), positions.data(), n});
+            coded.push_back({positions.data(), positions.data(), n, stored.back().get()});
+        }
+        for (int64_t r = 0; r < rows; ++r)
+            visible.push_back(random.between(1, n));
+        AttentionInputs in;
+        in.q = q;
+        in.num_visible = visible;
+        in.scale = 0.3;
+        if (i % 5 == 0) {
+            in.own_k = random.normal({rows, kv_heads, d});
+            in.own_v = random.normal({rows, kv_heads, d});
+        }
+        for (const Isa isa : kernels::available_isas()) {
+            CAPTURE(i, std::string(to_string(isa)), q.sizes(), k.sizes());
+            at::Tensor first;
+            for (const int threads : {1, 3}) {
+                const Setting setting(isa, threads);
+                in.q = q;
+                in.num_visible = visible;
+                in.k_cache = k;
+                in.v_cache = v;
+                in.lists = plain;
+                at::Tensor wanted, given;
+                const at::Tensor expected = kernels::attention(in, &wanted);
+                in.k_cache = in.v_cache = at::empty({kv_heads, 0, d}, k.options());
+                in.lists = coded;
+                const at::Tensor out = kernels::attention(in, &given);
+                REQUIRE(at::allclose(given, wanted, 1e-4, 1e-5));
+                REQUIRE(at::allclose(out, expected, 1e-3, 1e-4));
+                if (first.defined()) REQUIRE(same_bits(out, first));
+                first = out;
+                if (isa == Isa::reference || in.own_k.defined()) continue;
+                in.q = q.narrow(0, rows - 1, 1); // one row alone
+                in.num_visible = std::span(visible).last(1);
+                REQUIRE(same_bits(kernels::attention(in), out.narrow(0, rows - 1, 1)));
             }
         }
     }

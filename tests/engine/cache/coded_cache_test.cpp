@@ -34,12 +34,13 @@ public:
     void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                 float* to) const override {
         CHECK(std::ssize(block.payload) == shape.numbers());
-        for (int64_t i = 0; i < part.rows; ++i)
+        for (const int64_t row : part.rows)
             for (int64_t c = 0; c < part.channels; ++c)
-                *to++ = (static_cast<float>(block.payload[static_cast<size_t>(
-                             (part.first_row + i) * shape.head_dim + part.first_channel + c)]) -
-                         128) /
-                        8;
+                *to++ =
+                    (static_cast<float>(
+                         block.payload[static_cast<size_t>(row * shape.head_dim + part.first_channel + c)]) -
+                     128) /
+                    8;
     }
 };
 const auto eighths = std::make_shared<const Eighths>();

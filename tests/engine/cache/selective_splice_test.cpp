@@ -90,12 +90,12 @@ public:
     }
     void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                 float* to) const override {
-        for (int64_t i = 0; i < part.rows; ++i)
-            std::memcpy(to + i * part.channels,
-                        block.payload.data() +
-                            static_cast<size_t>((part.first_row + i) * shape.head_dim + part.first_channel) *
-                                sizeof(float),
+        for (const int64_t row : part.rows) {
+            const auto first = static_cast<size_t>(row * shape.head_dim + part.first_channel);
+            std::memcpy(to, block.payload.data() + first * sizeof(float),
                         static_cast<size_t>(part.channels) * sizeof(float));
+            to += part.channels;
+        }
     }
 };
 

@@ -1,13 +1,16 @@
 // Numbers of few bits, and the methods that store them.
 #include "engine/policies/bit_codes.h"
+#include "engine/policies/code_rows.h"
 #include "engine/policies/methods/storage/few_bits.h"
 #include "tests/engine/policies/fake_cache.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <bit>
 #include <cmath>
 #include <random>
+#include <string_view>
 
 namespace codec_test {
 
@@ -349,32 +352,179 @@ TEST_CASE("few bits: a part of a block is what its codes say, number by number",
         for (int64_t i = 0; i < n * d; ++i)
             rows.push_back(static_cast<float>(random() % 2001) / 1000 - 1);
         const EncodedBlock block = codec.encode(rows, shape);
-        BlockPart part;
-        part.rows = round % 5 == 0 ? n : between(1, n);
-        part.first_row = between(0, n - part.rows);
-        part.channels = round % 4 == 0 ? d : between(1, d);
+        std::vector<int64_t> own; // in any order, some of them twice
+        for (int64_t i = 0, many = round % 5 == 0 ? n : between(1, n), first = between(0, n - 1); i < many;
+             ++i)
+            own.push_back(round % 2 == 0 ? (first + i) % n : between(0, n - 1));
+        BlockPart part{own, 0, round % 4 == 0 ? d : between(1, d)};
         part.first_channel = between(0, d - part.channels);
-        std::vector<float> read(static_cast<size_t>(part.rows * part.channels + 1), -7.0F);
+        std::vector<float> read(own.size() * static_cast<size_t>(part.channels) + 1, -7.0F);
         codec.decode(block, shape, part, read.data());
-        CAPTURE(bits, d, n, group, channels, part.first_row, part.rows, part.first_channel, part.channels);
+        CAPTURE(bits, d, n, group, channels, own, part.first_channel, part.channels);
         CHECK(read.back() == -7.0F);
         const int64_t groups = (d + group - 1) / group;
         bool same = true;
-        for (int64_t i = 0; i < part.rows; ++i) {
+        for (size_t i = 0; i < own.size(); ++i) {
             for (int64_t j = 0; j < part.channels; ++j) {
-                const int64_t row = part.first_row + i, c = part.first_channel + j;
+                const int64_t row = own[i], c = part.first_channel + j;
                 const int64_t of = channels ? c : row * groups + c / group;
                 const float scale = number_at(block.metadata, 2 * of, StoredAs::float16),
                             min = number_at(block.metadata, 2 * of + 1, StoredAs::float16);
                 const float wanted =
-                    static_cast<float>(code_at(block.payload, channels ? c * n + row : row * d + c, bits)) *
-                        scale +
-                    min;
-                same = same && read[static_cast<size_t>(i * part.channels + j)] == wanted;
+                    static_cast<float>(code_at(block.payload, row * d + c, bits)) * scale + min;
+                same =
+                    same && read[i * static_cast<size_t>(part.channels) + static_cast<size_t>(j)] == wanted;
             }
         }
         REQUIRE(same);
     }
+}
+
+TEST_CASE("numbers are rounded as bfloat16 and halves round", "[policies]") {
+    std::mt19937_64 random(seed(8105));
+    for (const StoredAs type : {StoredAs::bfloat16, StoredAs::float16}) {
+        std::vector<float> numbers{0.0F,
+                                   -0.0F,
+                                   65519.0F,
+                                   65520.0F,
+                                   -1e9F,
+                                   std::ldexp(1.0F, -25),
+                                   std::ldexp(1.5F, -25),
+                                   std::ldexp(2047.5F, -25),
+                                   INFINITY,
+                                   -INFINITY};
+        for (int i = 0; i < 3001; ++i) { // also those that lie between two, and at their edge
+            const auto half = static_cast<uint16_t>(random());
+            const std::vector<uint8_t> bytes{static_cast<uint8_t>(half), static_cast<uint8_t>(half >> 8)};
+            const float value = number_at(bytes, 0, type);
+            const uint32_t bits = std::bit_cast<uint32_t>(value) + (random() % 2 == 0 ? 0x1000U : 0x8000U) +
+                                  static_cast<uint32_t>(random() % 3) - 1;
+            numbers.push_back(std::isnan(value) ? 1.0F : std::bit_cast<float>(bits));
+            if (std::isnan(numbers.back())) numbers.back() = value;
+        }
+        std::vector<float> wanted;
+        for (const float number : numbers)
+            wanted.push_back(rounded(number, type));
+        round_numbers(numbers, type);
+        for (size_t i = 0; i < numbers.size(); ++i)
+            REQUIRE(std::bit_cast<uint32_t>(numbers[i]) == std::bit_cast<uint32_t>(wanted[i]));
+        float nan = std::nanf("");
+        round_numbers({&nan, 1}, type);
+        CHECK(std::isnan(nan));
+    }
+}
+
+TEST_CASE("levels of codes, whatever their bits and where they begin", "[policies]") {
+    std::mt19937_64 random(seed(8106));
+    for (int round = 0; round < 200; ++round) {
+        const auto bits = static_cast<int64_t>(random() % 8 + 1), n = static_cast<int64_t>(random() % 90 + 1),
+                   first = static_cast<int64_t>(random() % 20),
+                   row_bits = (first + n) * bits + (round % 2 == 0 ? 0 : 5), all = int64_t{9};
+        const int64_t row = round % 3 == 0 ? row_bits : (row_bits + 7) / 8 * 8;
+        std::vector<uint8_t> bytes(static_cast<size_t>((all * row + 7) / 8));
+        for (uint8_t& byte : bytes)
+            byte = static_cast<uint8_t>(random());
+        std::vector<float> levels, factors;
+        for (int64_t i = 0; i < int64_t{1} << bits; ++i)
+            levels.push_back(static_cast<float>(random() % 1000) / 7);
+        std::vector<int64_t> rows;
+        for (int i = 0; i < 5; ++i) {
+            rows.push_back(static_cast<int64_t>(random() % all));
+            factors.push_back(static_cast<float>(random() % 100) / 3);
+        }
+        const int64_t stride = n + static_cast<int64_t>(random() % 3);
+        std::vector<float> to(static_cast<size_t>(5 * stride), -7.0F);
+        numbers_of_levels({bytes, bits, row, rows, first, n, to.data(), stride}, levels, factors);
+        CAPTURE(bits, n, first, row, stride);
+        for (size_t i = 0; i < 5; ++i)
+            for (int64_t c = 0; c < stride; ++c) {
+                uint32_t code = 0; // bit by bit
+                for (int64_t b = 0; b < bits && c < n; ++b) {
+                    const auto bit = static_cast<size_t>(rows[i] * row + (first + c) * bits + b);
+                    code |= (bytes[bit / 8] >> (bit % 8) & 1U) << b;
+                }
+                REQUIRE(to[i * static_cast<size_t>(stride) + static_cast<size_t>(c)] ==
+                        (c < n ? levels[code] * factors[i] : -7.0F));
+            }
+    }
+}
+
+TEST_CASE("a turned row is worth the same as the row", "[policies]") {
+    std::mt19937_64 random(seed(8107));
+    std::normal_distribution<float> normal;
+    const auto numbers = [&](int64_t n) {
+        std::vector<float> made(static_cast<size_t>(n));
+        for (float& x : made)
+            x = normal(random);
+        return made;
+    };
+    constexpr int64_t n = 40;
+    int keys = 0, values = 0;
+    for (const int64_t d : {16, 48, 64}) {
+        for (const char* name : {"think", "turbo_quant", "mikv"}) {
+            FakeCache cache(1, 1, n, d);
+            for (int64_t p = 0; p < n; ++p)
+                cache.key(p) = numbers(d);
+            PolicyContext context = one_head(d);
+            context.prompt_length = n;
+            context.seed = random();
+            const Rows queries(numbers(n * d), n, 1), sums(numbers(n), 1, 1);
+            PromptView prompt;
+            prompt.length = n;
+            prompt.queries = queries.cube;
+            prompt.sums = sums.cube;
+            if (std::string_view(name) == "mikv")
+                make(name, {{"budget", 8}}, context)->read_prompt(prompt, cache);
+            else if (std::string_view(name) == "think")
+                make(name, {{"window", n}, {"keep_window", 0}}, context)->read_prompt(prompt, cache);
+            else
+                make(name, {{"bits", static_cast<double>(random() % 3 + 2)}}, context)
+                    ->read_prompt(prompt, cache);
+            for (const FakeCache::Block& coded : cache.blocks) {
+                const EntryCodec& codec = *coded.codec;
+                const int64_t width = codec.turned_width(d);
+                if (width == 0) continue;
+                for (const StoredAs type : {StoredAs::float32, StoredAs::bfloat16}) {
+                    const BlockShape shape{n, d, type};
+                    std::vector<float> rows = numbers(n * d), sum(static_cast<size_t>(width), 0.0F),
+                                       wanted(static_cast<size_t>(d), 0.5F), given = wanted;
+                    round_numbers(rows, type);
+                    const EncodedBlock block = codec.encode(rows, shape);
+                    const std::vector<float> read = decoded(codec, block, shape), query = numbers(d);
+                    std::vector<int64_t> own; // in any order
+                    for (int i = 0; i < 11; ++i)
+                        own.push_back(static_cast<int64_t>(random() % n));
+                    std::vector<float> turned(own.size() * static_cast<size_t>(width)),
+                        turned_query(sum.size());
+                    codec.read_turned(block, shape, own, turned.data());
+                    if (coded.half == KvHalf::keys) codec.turn(query, turned_query.data());
+                    for (size_t i = 0; i < own.size(); ++i) {
+                        const auto row =
+                            std::span(read).subspan(static_cast<size_t>(own[i] * d), static_cast<size_t>(d));
+                        const auto other = std::span(turned).subspan(i * sum.size(), sum.size());
+                        double product = 0, of_turned = 0;
+                        for (size_t c = 0; c < row.size(); ++c) {
+                            product += static_cast<double>(row[c]) * static_cast<double>(query[c]);
+                            wanted[c] += row[c] * static_cast<float>(i);
+                        }
+                        for (size_t c = 0; c < other.size(); ++c) {
+                            of_turned += static_cast<double>(other[c]) * static_cast<double>(turned_query[c]);
+                            sum[c] += other[c] * static_cast<float>(i);
+                        }
+                        CAPTURE(name, d, i);
+                        if (coded.half == KvHalf::keys) REQUIRE(std::abs(product - of_turned) < 1e-4);
+                    }
+                    keys += coded.half == KvHalf::keys ? 1 : 0;
+                    if (coded.half == KvHalf::keys) continue;
+                    ++values;
+                    codec.turn_back(sum.data(), given);
+                    for (size_t c = 0; c < given.size(); ++c)
+                        REQUIRE(std::abs(given[c] - wanted[c]) < 1e-3F);
+                }
+            }
+        }
+    }
+    CHECK((keys == 3 * 3 * 2 && values == 3 * 2)); // keys of all three, values of TurboQuant
 }
 
 } // namespace codec_test

@@ -130,19 +130,18 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             "think") { // 6 of 16 key channels of the prompt but the newest 32; 16 bits say which
             metadata = heads * 2;
             bytes += metadata - heads * (row.entries - 32) * 6 * 4;
-            index = heads *
-                    (40 * n - 8 * (row.entries - 32)); // 40 an entry, 8 less for each half that is encoded
+            index = heads * (24 * n + 8 * (row.entries - 32)); // 24 an entry, 8 for each half that is encoded
         } else if (row.policy == "kivi") {
             const Kivi of = kivi(row.entries, n);
             metadata = heads * of.metadata;
             bytes = heads * of.bytes;
-            index = heads * (40 * n - 8 * of.encoded);
+            index = heads * (24 * n + 8 * of.encoded);
         } else if (row.policy == "mikv" || row.policy == "turbo_quant") {
             // Four bits a number. MiKV: four bytes for each row; TurboQuant: two for a value, four for a key.
             const int64_t coded = row.policy == "mikv" ? n - budget : n - 1;
             metadata = heads * coded * (row.policy == "mikv" ? 8 : 6);
             bytes += metadata - heads * coded * (entry - 2 * head_dim / 2);
-            index = heads * (40 * n - 16 * coded);
+            index = heads * (24 * n + 16 * coded);
         } else if (
             row.policy ==
             "arkv") { // 1 B a number, and 4 for each of an entry's two rows; how many depends on the layers
@@ -150,7 +149,7 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             const int64_t coded = metadata / 8;
             CHECK((metadata % 8 == 0 && coded <= all_held - heads * 32));
             bytes += metadata - coded * (entry - 2 * head_dim);
-            index = 40 * all_held - 16 * coded;
+            index = 24 * all_held + 16 * coded;
         }
         CHECK(row.cache_bytes == bytes);
         CHECK(row.metadata_bytes == metadata);

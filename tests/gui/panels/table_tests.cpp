@@ -59,6 +59,7 @@ void points_start_runs(Robot& r) {
     r.te->MouseClick(0);
     GUI_CHECK(r.until([&] { return r.recording() != first && r.recording()->steps() >= 20; }));
     const auto second = r.recording();
+    r.frames(3); // the engine may be ahead of the window
     GUI_CHECK(second->info().config.student_cache.policy == "h2o");
     GUI_CHECK(second->info().config.student_cache.values.find("budget")->second == 24);
     GUI_CHECK(second->info().prompt_ids == first->info().prompt_ids && second->info().config.seed == 3);
@@ -70,6 +71,7 @@ void points_start_runs(Robot& r) {
     GUI_CHECK(r.recording() == second);
     r.te->KeyPress(ImGuiKey_Enter);
     GUI_CHECK(r.until([&] { return r.recording() != second && r.recording()->steps() >= 20; }));
+    r.frames(3);
     GUI_CHECK(r.recording()->info().config.student_cache.policy == "streaming_llm");
     // A row that names no policy starts nothing, and says why.
     const auto third = r.recording();

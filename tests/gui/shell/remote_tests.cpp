@@ -240,7 +240,7 @@ void files_there_are_chosen(Robot& r) {
     GUI_CHECK(r.until([&] { return r.ctx().recording != first && r.ctx().of_engine(); }));
     GUI_CHECK(r.ctx().recording->info().config.prompt_cache == saved.string());
     GUI_CHECK(r.ctx().recording->info().prompt_ids == first->info().prompt_ids);
-    r.act("run.stop");
+    GUI_CHECK(r.until([&] { return !r.enabled("run.stop"); })); // it comes to its end
     fs::remove_all(folder);
 }
 

@@ -61,8 +61,7 @@ EncodedBlock Fp8Rows::encode(std::span<const float> rows, const BlockShape& shap
 
 void Fp8Rows::decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                      float* to) const {
-    for (int64_t i = 0; i < part.rows; ++i) {
-        const int64_t row = part.first_row + i;
+    for (const int64_t row : part.rows) {
         const float scale = number_at(block.metadata, row, StoredAs::float32);
         const uint8_t* const codes = block.payload.data() + row * shape.head_dim + part.first_channel;
         for (int64_t c = 0; c < part.channels; ++c)

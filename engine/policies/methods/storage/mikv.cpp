@@ -34,9 +34,19 @@ public:
     void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                 float* to) const override {
         m_codes.decode(block, shape, part, to);
-        for (int64_t i = 0; i < part.rows; ++i)
+        for (size_t i = 0; i < part.rows.size(); ++i)
             for (int64_t c = 0; c < part.channels; ++c)
                 *to++ /= m_beta[static_cast<size_t>(part.first_channel + c)];
+    }
+    // Turned, the query is divided.
+    [[nodiscard]] int64_t turned_width(int64_t head_dim) const override { return head_dim; }
+    void turn(std::span<const float> query, float* to) const override {
+        for (size_t c = 0; c < query.size(); ++c)
+            *to++ = query[c] / m_beta[c];
+    }
+    void read_turned(const EncodedBlock& block, const BlockShape& shape, std::span<const int64_t> rows,
+                     float* to) const override {
+        m_codes.decode(block, shape, {rows, 0, shape.head_dim}, to);
     }
 
 private:

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 namespace refreshlab {
@@ -36,24 +35,31 @@ public:
     }
     void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                 float* to) const override {
-        std::fill(to, to + part.rows * part.channels, 0.0F);
-        const int64_t stored = std::ssize(m_kept);
-        const auto first = std::ranges::lower_bound(m_kept, part.first_channel) - m_kept.begin(),
-                   last =
-                       std::ranges::lower_bound(m_kept, part.first_channel + part.channels) - m_kept.begin();
-        const bool floats = shape.stored_as == StoredAs::float32; // as they are: this runs at every step
-        const auto* const numbers = reinterpret_cast<const std::byte*>(block.payload.data());
-        for (int64_t i = 0; i < part.rows; ++i, to += part.channels) {
-            const int64_t row = (part.first_row + i) * stored;
-            for (int64_t k = first; k < last; ++k) {
-                float& number = to[m_kept[static_cast<size_t>(k)] - part.first_channel];
-                if (floats) {
-                    std::memcpy(&number, numbers + static_cast<size_t>(row + k) * sizeof(float),
-                                sizeof(float));
-                } else {
-                    number = number_at(block.payload, row + k, shape.stored_as);
-                }
-            }
+        std::fill(to, to + std::ssize(part.rows) * part.channels, 0.0F);
+        const auto place = [this](int64_t channel) {
+            return std::ranges::lower_bound(m_kept, channel) - m_kept.begin();
+        };
+        const int64_t first = place(part.first_channel), last = place(part.first_channel + part.channels);
+        std::vector<float> kept(static_cast<size_t>(last - first));
+        for (const int64_t row : part.rows) {
+            numbers_at(block.payload, row * std::ssize(m_kept) + first, shape.stored_as, kept);
+            for (int64_t k = first; k < last; ++k)
+                to[m_kept[static_cast<size_t>(k)] - part.first_channel] =
+                    kept[static_cast<size_t>(k - first)];
+            to += part.channels;
+        }
+    }
+    // Turned, a query has lost these channels as well.
+    [[nodiscard]] int64_t turned_width(int64_t) const override { return std::ssize(m_kept); }
+    void turn(std::span<const float> query, float* to) const override {
+        for (const int64_t c : m_kept)
+            *to++ = query[static_cast<size_t>(c)];
+    }
+    void read_turned(const EncodedBlock& block, const BlockShape& shape, std::span<const int64_t> rows,
+                     float* to) const override {
+        for (const int64_t row : rows) {
+            numbers_at(block.payload, row * std::ssize(m_kept), shape.stored_as, {to, m_kept.size()});
+            to += m_kept.size();
         }
     }
 

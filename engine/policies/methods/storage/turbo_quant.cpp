@@ -8,6 +8,7 @@
 // once; here `residual` of them, one at the least, wait.
 // Source: reference/cache-definitions.md, section 9; Zandieh et al. 2025 (TurboQuant), 2024 (QJL).
 #include "engine/policies/bit_codes.h"
+#include "engine/policies/code_rows.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/entry_codec.h"
 #include "engine/policies/methods/method_list.h"
@@ -74,7 +75,8 @@ public:
         : m_bits(half == KvHalf::keys ? bits - 1 : bits)
         , m_dim(head_dim)
         , m_padded(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(head_dim))))
-        , m_levels(lloyd_max(m_bits, m_padded)) {
+        , m_levels(lloyd_max(m_bits, m_padded))
+        , m_float_levels(m_levels.begin(), m_levels.end()) {
         const uint64_t key = mixed_bits(seed + (half == KvHalf::keys ? 1 : 2));
         for (int64_t i = 0; i < m_padded; ++i)
             m_signs.push_back(mixed_bits(key + static_cast<uint64_t>(i)) >> 63 != 0 ? -1 : 1);
@@ -95,7 +97,7 @@ public:
     }
     void decode(const EncodedBlock& block, const BlockShape&, const BlockPart& part,
                 float* to) const override {
-        for (int64_t row = part.first_row; row < part.first_row + part.rows; ++row) {
+        for (const int64_t row : part.rows) {
             const auto codes =
                 std::span(block.payload).subspan(static_cast<size_t>(row) * row_bytes(), row_bytes());
             Doubles x = turned_back(codes, number_at(block.metadata, row * norms(), StoredAs::float16));
@@ -106,8 +108,57 @@ public:
         }
     }
 
+    // Turned, a row is levels times r, of keys then signs times the rest: the rotation and S are of the query, or of the sum.
+    [[nodiscard]] int64_t turned_width(int64_t) const override {
+        return m_padded + (m_sketch.empty() ? 0 : m_dim);
+    }
+    void read_turned(const EncodedBlock& block, const BlockShape&, std::span<const int64_t> rows,
+                     float* to) const override {
+        static thread_local std::vector<float> norms_of_row, factors;
+        norms_of_row.resize(static_cast<size_t>(norms()));
+        factors.assign(rows.size() * norms_of_row.size(), 0); // r of all rows, then the factors of all signs
+        for (size_t i = 0; i < rows.size(); ++i) {
+            numbers_at(block.metadata, rows[i] * norms(), StoredAs::float16, norms_of_row);
+            factors[i] = norms_of_row[0];
+            if (norms() == 2)
+                factors[rows.size() + i] =
+                    static_cast<float>(sketch_scale() * static_cast<double>(norms_of_row[1]));
+        }
+        const int64_t width = turned_width(m_dim), row_bits = 8 * static_cast<int64_t>(row_bytes());
+        const std::span all(factors);
+        numbers_of_levels({block.payload, m_bits, row_bits, rows, 0, m_padded, to, width}, m_float_levels,
+                          all.first(rows.size()));
+        if (norms() == 2) {
+            static constexpr float signs[2] = {-1, 1};
+            numbers_of_levels({block.payload, 1, row_bits, rows, 8 * static_cast<int64_t>(code_bytes()),
+                               m_dim, to + m_padded, width},
+                              signs, all.last(rows.size()));
+        }
+    }
+    void turn(std::span<const float> query, float* to) const override {
+        const Doubles u = rotated(query);
+        for (const double number : u)
+            *to++ = static_cast<float>(number);
+        for (int64_t row = 0; row < m_dim; ++row) {
+            double sum = 0;
+            for (size_t c = 0; c < query.size(); ++c)
+                sum += m_sketch[static_cast<size_t>(row * m_dim) + c] * static_cast<double>(query[c]);
+            *to++ = static_cast<float>(sum);
+        }
+    }
+    void turn_back(const float* sum, std::span<float> to) const override {
+        Doubles u(sum, sum + m_padded);
+        hadamard(u); // its own inverse
+        for (size_t c = 0; c < to.size(); ++c)
+            to[c] += static_cast<float>(m_signs[c] * u[c]);
+    }
+
 private:
     [[nodiscard]] int64_t norms() const { return m_sketch.empty() ? 1 : 2; } ///< of a row
+    /// What |e| is multiplied by.
+    [[nodiscard]] double sketch_scale() const {
+        return std::sqrt(std::numbers::pi / 2) / static_cast<double>(m_dim);
+    }
     [[nodiscard]] size_t code_bytes() const { return bytes_of_codes(m_padded, m_bits); }
     [[nodiscard]] size_t row_bytes() const {
         return code_bytes() + (m_sketch.empty() ? 0 : bytes_of_codes(m_dim, 1));
@@ -125,10 +176,9 @@ private:
         double square = 0;
         for (const float number : x)
             square += static_cast<double>(number) * static_cast<double>(number);
-        Doubles u(static_cast<size_t>(m_padded), 0);
-        for (size_t c = 0; c < x.size() && square > 0; ++c)
-            u[c] = m_signs[c] * static_cast<double>(x[c]) / std::sqrt(square);
-        hadamard(u);
+        Doubles u = rotated(x);
+        for (double& number : u)
+            if (square > 0) number /= std::sqrt(square);
         for (size_t i = 0; i < u.size(); ++i) {
             const auto above = std::ranges::lower_bound(m_levels, u[i]);
             auto level = static_cast<size_t>(above - m_levels.begin());
@@ -154,6 +204,15 @@ private:
         put_norm(std::sqrt(of_left), metadata);
     }
 
+    /// With zeros behind it, turned: [padded].
+    [[nodiscard]] Doubles rotated(std::span<const float> x) const {
+        Doubles u(static_cast<size_t>(m_padded), 0);
+        for (size_t c = 0; c < x.size(); ++c)
+            u[c] = m_signs[c] * static_cast<double>(x[c]);
+        hadamard(u);
+        return u;
+    }
+
     /// x', [head_dim].
     [[nodiscard]] Doubles turned_back(std::span<const uint8_t> codes, double norm) const {
         Doubles u;
@@ -167,7 +226,7 @@ private:
     }
 
     void add_sketch(std::span<const uint8_t> codes, double norm, Doubles& x) const {
-        const double scale = std::sqrt(std::numbers::pi / 2) / static_cast<double>(m_dim) * norm;
+        const double scale = sketch_scale() * norm;
         for (int64_t row = 0; row < m_dim; ++row) {
             const double sign = code_at(codes.subspan(code_bytes()), row, 1) != 0 ? scale : -scale;
             for (int64_t c = 0; c < m_dim; ++c)
@@ -193,6 +252,7 @@ private:
 
     int64_t m_bits, m_dim, m_padded;
     Doubles m_levels;
+    std::vector<float> m_float_levels;
     std::vector<int> m_signs; ///< [padded]
     Doubles m_sketch;         ///< S, [head_dim, head_dim]; of values empty
 };
