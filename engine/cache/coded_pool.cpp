@@ -122,27 +122,35 @@ private:
         for (int64_t begin = 0; begin < n; begin += at_once) {
             const int64_t end = std::min(begin + at_once, n);
             bool done[at_once] = {};
-            for (int64_t i = begin; i < end; ++i) {
+            for (int64_t i = begin; i < end;) {
                 const Place first = at(of, places[i]);
-                if (first.is_row() || done[i - begin]) continue;
+                if (first.is_row() || done[i - begin]) {
+                    ++i;
+                    continue;
+                }
                 const CodedBlock& block = block_of(of, first);
-                int64_t found = 0, last = i; // the rows of this block
+                const int64_t most = std::min(end - i, std::ssize(block.positions) - first.row);
+                const Place last = at(of, places[i + most - 1]);
+                if (places[i + most - 1] - places[i] == most - 1 && last.block == first.block &&
+                    last.row - first.row == most - 1) { // entries and rows side by side: all between are, too
+                    std::iota(rows, rows + most, first.row);
+                    read(block, {rows, static_cast<size_t>(most)}, to + i * width);
+                    i += most;
+                    continue;
+                }
+                int64_t found = 0; // the rows of this block
                 for (int64_t j = i; j < end; ++j) {
                     const Place& place = at(of, places[j]);
                     if (place.block != first.block) continue;
                     done[j - begin] = true;
                     rows[found] = place.row;
-                    outs[found++] = last = j;
-                }
-                const std::span of_block(rows, static_cast<size_t>(found));
-                if (last - i + 1 == found) { // side by side
-                    read(block, of_block, to + i * width);
-                    continue;
+                    outs[found++] = j;
                 }
                 scratch.resize(std::max(scratch.size(), static_cast<size_t>(at_once * width)));
-                read(block, of_block, scratch.data());
+                read(block, {rows, static_cast<size_t>(found)}, scratch.data());
                 for (int64_t k = 0; k < found; ++k)
                     std::copy_n(scratch.data() + k * width, width, to + outs[k] * width);
+                ++i;
             }
         }
     }

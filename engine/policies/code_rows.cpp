@@ -28,6 +28,13 @@ RL_INLINE void unpack(const uint8_t* from, Codes& codes) {
         Bytes bytes;
         std::memcpy(&bytes, from, sizeof(bytes));
         codes = __builtin_convertvector(bytes, Codes);
+    } else if constexpr (bits <= 2) { // all fit into a word
+        int32_t all = 0;
+        std::memcpy(&all, from, 2 * bits);
+        constexpr int32_t s = bits;
+        codes = ((Codes{} + all) >> Codes{0, s, 2 * s, 3 * s, 4 * s, 5 * s, 6 * s, 7 * s, 8 * s, 9 * s,
+                                          10 * s, 11 * s, 12 * s, 13 * s, 14 * s, 15 * s}) &
+                ((1 << bits) - 1);
     } else {
         static_assert(bits <= 4); // eight codes fit into a word
         int32_t a = 0, b = 0;

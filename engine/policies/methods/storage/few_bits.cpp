@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 namespace refreshlab {
 
@@ -82,12 +83,20 @@ void FewBits::decode(const EncodedBlock& block, const BlockShape& shape, const B
     }
     const int64_t groups = (shape.head_dim + m_group - 1) / m_group, end = part.first_channel + part.channels;
     const size_t of_row = 4 * static_cast<size_t>(groups); // bytes: scale and minimum of each group
-    scratch.bytes.resize(n * of_row);
-    for (size_t i = 0; i < n; ++i)
-        std::memcpy(scratch.bytes.data() + i * of_row,
-                    block.metadata.data() + static_cast<size_t>(part.rows[i]) * of_row, of_row);
-    scratch.pairs.resize(scratch.bytes.size() / 2);
-    numbers_at(scratch.bytes, 0, StoredAs::float16, scratch.pairs);
+    std::span<const uint8_t> metadata(scratch.bytes);
+    if (n > 0 && part.rows.back() - part.rows.front() == std::ssize(part.rows) - 1 &&
+        std::ranges::adjacent_find(part.rows, std::greater_equal()) == part.rows.end()) { // side by side
+        metadata =
+            std::span(block.metadata).subspan(static_cast<size_t>(part.rows.front()) * of_row, n * of_row);
+    } else {
+        scratch.bytes.resize(n * of_row);
+        for (size_t i = 0; i < n; ++i)
+            std::memcpy(scratch.bytes.data() + i * of_row,
+                        block.metadata.data() + static_cast<size_t>(part.rows[i]) * of_row, of_row);
+        metadata = scratch.bytes;
+    }
+    scratch.pairs.resize(metadata.size() / 2);
+    numbers_at(metadata, 0, StoredAs::float16, scratch.pairs);
     for (int64_t c = part.first_channel; c < end;) {
         const int64_t group = c / m_group, next = std::min((group + 1) * m_group, end);
         codes.first = c;
