@@ -84,12 +84,16 @@ void Connection::let_go_of_handlers() {
 
 void Connection::close() {
     if (!std::exchange(m_closing, true)) let_go_of_handlers();
-    m_timer.cancel();
-    if (m_writing.empty() && m_waiting.empty()) {
-        m_closed = true;
-        asio::error_code ignored;
-        m_socket.close(ignored);
-    }
+    if (m_closed || m_said_all || !m_writing.empty() || !m_waiting.empty()) return;
+    m_said_all = true;
+    // What the other side is sending still is read and left: a socket that is closed before takes back what it has sent.
+    asio::error_code error;
+    m_socket.shutdown(Socket::shutdown_send, error);
+    if (error) return fail(error.message());
+    m_timer.expires_after(end_limit);
+    m_timer.async_wait([self = shared_from_this()](asio::error_code aborted) {
+        if (!aborted) self->fail("it was closed");
+    });
 }
 
 void Connection::fail(const std::string& why) {
@@ -108,17 +112,20 @@ void Connection::read() {
         if (self->m_closed) return;
         if (error)
             return self->fail(error == asio::error::eof ? "the other side has closed it" : error.message());
+        if (self->m_closing) return self->read();
         self->m_received += count;
         self->m_last_read = LinkRate::Clock::now();
         try {
             for (const Incoming& incoming : self->m_reader.feed(std::span(self->m_piece).first(count))) {
                 self->take(incoming);
-                if (self->ended()) return;
+                if (self->ended()) break;
             }
         } catch (const std::exception& e) {
             return self->fail(e.what());
         }
-        if (self->m_received - self->m_said_received >= received_every) self->say_received();
+        if (self->m_closed) return;
+        if (!self->m_closing && self->m_received - self->m_said_received >= received_every)
+            self->say_received();
         self->read();
     });
 }

@@ -17,7 +17,7 @@
 namespace refreshlab::remote {
 
 /// How long nothing may come before the other side is taken for gone. Each side says every alive_every that it is there.
-inline constexpr std::chrono::seconds silence_limit{10}, alive_every{1};
+inline constexpr std::chrono::seconds silence_limit{10}, alive_every{1}, end_limit{1};
 
 /// What the link carries, from what the other side says it has received: the largest rate of delivery of late, and the shortest time
 /// from a byte's sending to that word. Source: Cardwell et al. 2016 (BBR), its model without its probing.
@@ -65,7 +65,7 @@ public:
     [[nodiscard]] int64_t room() const;
     /// Why it was closed: the other side speaks another version of the protocol.
     [[nodiscard]] bool of_another_version() const { return m_other_version; }
-    /// Ends it when what was sent has gone. No handler is called any more.
+    /// Ends it when what was sent has gone and the other side has closed too, at most end_limit later. No handler is called any more.
     void close();
 
 private:
@@ -92,7 +92,7 @@ private:
     LinkRate m_rate;
     uint64_t m_received = 0, m_said_received = 0;
     std::chrono::steady_clock::time_point m_last_read;
-    bool m_closing = false, m_closed = false, m_other_version = false;
+    bool m_said_all = false, m_closing = false, m_closed = false, m_other_version = false;
 };
 
 } // namespace refreshlab::remote

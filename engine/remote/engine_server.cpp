@@ -38,6 +38,8 @@ constexpr size_t longest_hello = size_t{1} << 20, longest_of_client = size_t{16}
 /// News of the engine are told at most so often.
 constexpr std::chrono::milliseconds between_news{8};
 constexpr std::chrono::seconds hello_limit{10};
+/// While the server goes.
+constexpr std::chrono::milliseconds between_looks{2};
 /// Of a heavy message: more than a part, so that the link is busy, and little enough that what is looked at later comes soon.
 constexpr int64_t least_heavy = 65536;
 using Clock = std::chrono::steady_clock;
@@ -100,6 +102,7 @@ struct EngineServer::Impl {
         , options(std::move(given))
         , files(options.files)
         , news_timer(io)
+        , end_timer(io)
         , work(asio::make_work_guard(io)) {
         if (!options.listen.is_local() && options.token.empty())
             throw Error("listening on", to_string(options.listen),
@@ -112,19 +115,10 @@ struct EngineServer::Impl {
     }
     ~Impl() {
         engine.on_news({});
-        asio::post(io, [this] {
-            work.reset();
-            asio::error_code ignored;
-            if (tcp) tcp->close(ignored);
-            if (local) local->close(ignored);
-            news_timer.cancel();
-            shared_notes.reset();
-            for (const auto& viewer : std::exchange(viewers, {}))
-                drop(*viewer);
-        });
+        asio::post(io, [this] { tell_last(Clock::now() + end_limit); });
         outlooks.join();
         copies.join();
-        if (thread.joinable()) join();
+        if (thread.joinable()) thread.join();
         if (options.listen.is_unix()) ::unlink(options.listen.path.c_str());
     }
     Impl(const Impl&) = delete;
@@ -145,13 +139,35 @@ struct EngineServer::Impl {
             }
     }
 
-    /// Connections that still have something to write get a moment; then the loop ends whatever is left.
-    void join() {
-        asio::post(io, [this] {
-            auto end = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
-            end->async_wait([this, end](asio::error_code) { io.stop(); });
-        });
-        thread.join();
+    /// The server goes: the newest steps are told yet, as far as the links take them in a moment.
+    void tell_last(Clock::time_point at_most) {
+        see_run();
+        bool more = false;
+        for (const auto& viewer : std::vector(viewers))
+            more = tell(viewer) || more;
+        if (more && Clock::now() < at_most) {
+            end_timer.expires_after(between_looks);
+            end_timer.async_wait([this, at_most](asio::error_code) { tell_last(at_most); });
+            return;
+        }
+        work.reset();
+        asio::error_code ignored;
+        if (tcp) tcp->close(ignored);
+        if (local) local->close(ignored);
+        news_timer.cancel();
+        shared_notes.reset();
+        for (const auto& viewer : std::exchange(viewers, {})) {
+            leaving.push_back(viewer->connection);
+            drop(*viewer);
+        }
+        wait_for_leaving(Clock::now() + end_limit);
+    }
+    /// What was sent arrives, then the loop ends.
+    void wait_for_leaving(Clock::time_point at_most) {
+        std::erase_if(leaving, [](const auto& connection) { return connection.expired(); });
+        if (leaving.empty() || Clock::now() >= at_most) return io.stop();
+        end_timer.expires_after(between_looks);
+        end_timer.async_wait([this, at_most](asio::error_code) { wait_for_leaving(at_most); });
     }
 
     void listen() {
@@ -288,7 +304,8 @@ struct EngineServer::Impl {
             if (type == message::look_score) {
                 viewer->scores.look(kept.find(message.at("run").get<std::string>()),
                                     message.at("position").get<int64_t>());
-                return tell(viewer);
+                tell(viewer);
+                return;
             }
             if (type == message::bye) {
                 say(fmt::format("{} has left", viewer->name));
@@ -480,13 +497,16 @@ struct EngineServer::Impl {
     }
     [[nodiscard]] bool work_over() const { return !work.owns_work(); }
 
-    void tell(const std::shared_ptr<Viewer>& viewer) {
-        if (!viewer->let_in || !shared_notes || viewer->connection->room() == 0) return;
+    /// \return whether more may come
+    bool tell(const std::shared_ptr<Viewer>& viewer) {
+        if (!viewer->let_in || !shared_notes) return false;
+        if (viewer->connection->room() == 0) return true;
         try {
-            tell_news(*viewer);
+            return tell_news(*viewer);
         } catch (const std::exception& e) { // no fault of one client is another's
             say(fmt::format("{} cannot be told: {}", viewer->name, e.what()));
             forget(viewer);
+            return false;
         }
     }
 
@@ -531,7 +551,8 @@ struct EngineServer::Impl {
         }
     }
 
-    void tell_news(Viewer& viewer) {
+    /// \return whether there were rows
+    bool tell_news(Viewer& viewer) {
         const auto status = engine.status(); // first: the steps that it speaks of are there
         see_run();
         const auto recording = engine.recording();
@@ -540,7 +561,8 @@ struct EngineServer::Impl {
         if (!viewer.connection->heavy_on_the_way()) viewer.rows.heavy_has_come();
         json rows = viewer.rows.next();
         tell_link(viewer); // before the rows: who has them knows what has not come of them
-        if (!rows.is_null()) {
+        const bool some = !rows.is_null();
+        if (some) {
             rows["type"] = message::rows;
             viewer.connection->send(rows);
         }
@@ -548,6 +570,7 @@ struct EngineServer::Impl {
         tell_status(viewer, status, recording.get());
         if (!viewer.connection->heavy_on_the_way()) tell_heavy(viewer, *status);
         // What did not fit comes when the link says that it has room.
+        return some;
     }
 
     void tell_status(Viewer& viewer, const std::shared_ptr<const EngineStatus>& status,
@@ -616,7 +639,7 @@ struct EngineServer::Impl {
     asio::io_context io{1};
     std::optional<asio::ip::tcp::acceptor> tcp;
     std::optional<asio::local::stream_protocol::acceptor> local;
-    asio::steady_timer news_timer;
+    asio::steady_timer news_timer, end_timer;
     asio::executor_work_guard<asio::io_context::executor_type> work;
     std::atomic<bool> news = false; ///< the engine has called; set by its thread, taken by this one
     bool telling = false;
@@ -630,7 +653,8 @@ struct EngineServer::Impl {
     KeptRuns kept;
     std::optional<SharedNotes> shared_notes{std::in_place, [this] { has_news(); }};
     std::vector<std::shared_ptr<Viewer>> viewers;
-    std::atomic<int> let_in_now = 0; ///< of them; written by this thread
+    std::vector<std::weak_ptr<Connection>> leaving; ///< once the server ends
+    std::atomic<int> let_in_now = 0;                ///< of them; written by this thread
     std::string driver_key, driver_name;
     asio::thread_pool outlooks{1}, copies{1};
     std::thread thread;

@@ -10,6 +10,7 @@
 #include "python/bindings/interruptible.h"
 #include "python/bindings/live_session.h"
 #include "python/bindings/policy_view.h"
+#include "python/bindings/session_server.h"
 #include "python/bindings/studies.h"
 #include "python/bindings/without_lock.h"
 
@@ -23,6 +24,7 @@
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,18 +64,37 @@ void raise_of_signals(const Session& session) {
     if (first) throw std::move(*first);
 }
 
-int64_t step(Session& session) {
+/// A window may hold the session; Ctrl-C ends the wait.
+void wait_for_window(Session& session) {
+    constexpr std::chrono::milliseconds signals_every{100};
+    while (!without_lock([&] { return session.hold().pass(signals_every); }))
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+int64_t step_that_may_begin(Session& session) {
     const int64_t made = without_lock([&] { return session.step(); });
     raise_of_signals(session);
     return made;
+}
+
+int64_t step(Session& session) {
+    wait_for_window(session);
+    return step_that_may_begin(session);
+}
+
+/// \return nothing, soon, where a window holds the session
+std::optional<int64_t> try_step(Session& session) {
+    constexpr std::chrono::milliseconds soon{50};
+    if (!without_lock([&] { return session.hold().pass(soon); })) return std::nullopt;
+    return step_that_may_begin(session);
 }
 
 /// At most so many steps; Ctrl-C ends it between two. \return how many were made
 int64_t run(Session& session, int64_t steps) {
     int64_t made = 0;
     for (; made < steps; ++made) {
-        if (without_lock([&] { return session.step(); }) == 0) break;
-        raise_of_signals(session);
+        wait_for_window(session);
+        if (step_that_may_begin(session) == 0) break;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
     return made;
@@ -192,6 +213,7 @@ void bind_session(nb::module_& module) {
     nb::class_<Session>(module, "Session", "A run of the engine, see refreshlab.Session.")
         .def("step", &step)
         .def("run", &run)
+        .def("try_step", &try_step)
         .def("command",
              [](Session& s, const std::string& json) {
                  without_lock(
@@ -201,6 +223,7 @@ void bind_session(nb::module_& module) {
         .def("stop", [](Session& s) { without_lock([&] { s.stop(); }); })
         .def("flush", [](Session& s) { without_lock([&] { s.flush(); }); })
         .def("close", [](Session& s) { without_lock([&] { s.close(); }); })
+        .def_prop_ro("closed", [](Session& s) { return without_lock([&] { return s.models() == nullptr; }); })
         .def_prop_ro("finished", [](Session& s) { return without_lock([&] { return s.finished(); }); })
         .def_prop_ro("recording", [](Session& s) { return without_lock([&] { return s.recording(); }); })
         .def("config",
@@ -276,6 +299,7 @@ NB_MODULE(_engine, module) {
         nb::arg("pair"), nb::arg("recorded"), nb::arg("after"), nb::arg("max_tokens"), nb::arg("signals"),
         nb::arg("policy").none(), nb::arg("record"));
     nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_all_work));
+    bind_server(module); // what it does at the end of the interpreter comes before that
 }
 
 } // namespace refreshlab::python

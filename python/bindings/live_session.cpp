@@ -52,6 +52,7 @@ LiveSession::LiveSession(const LoadedPair& pair, const RunConfig& config, Signal
     check_run(config);
     begin_trace(record);
     PreparedRun run = prepared(pair, config, {}, goes_on);
+    m_models = run.pair;
     m_driver = std::make_unique<RunDriver>(RunRequest{.pair = run.pair,
                                                       .config = config,
                                                       .text = run.text,
@@ -91,6 +92,7 @@ LiveSession::LiveSession(const LoadedPair& pair, const Recording& recorded, int6
         pair, models,
         std::make_shared<const RunText>(RunText{{rebuild.rendered_prompt, rebuild.prompt_ids, 0}, {}}),
         goes_on);
+    m_models = run.pair;
     m_driver = make_again(
                    rebuild, run.pair, [&](int64_t) { return goes_on(); }, &recorded, sources_of(m_signals),
                    factory_of(m_policy))
@@ -119,7 +121,9 @@ int64_t LiveSession::step() {
     const Turns::Turn turn(m_turns);
     RunDriver& run = driver();
     try {
-        return run.step() ? run.recording()->steps() : 0;
+        const bool made = run.step();
+        tell();
+        return made ? run.recording()->steps() : 0;
     } catch (...) { // a device or memory: nobody knows what the caches hold
         give_up_run();
         throw;
@@ -129,6 +133,7 @@ int64_t LiveSession::step() {
 void LiveSession::apply(const Command& command) {
     const Turns::Turn turn(m_turns);
     driver().apply(command);
+    tell();
 }
 
 void LiveSession::rewind(int64_t step) {
@@ -138,11 +143,29 @@ void LiveSession::rewind(int64_t step) {
         throw Error("rewinding", fmt::format("step {}", step),
                     fmt::format("the run can go back to steps 0 to {}", newest));
     driver().rewind(step);
+    tell();
 }
 
 void LiveSession::stop() {
     const Turns::Turn turn(m_turns);
     driver().stop();
+    tell();
+}
+
+void LiveSession::watch(Watcher watcher) {
+    std::optional<Turns::Turn> turn;
+    if (watcher) turn.emplace(m_turns); // taking one away waits for no step
+    {
+        const std::lock_guard lock(m_watcher_mutex);
+        m_watcher = std::move(watcher);
+    }
+    if (turn) tell();
+}
+
+/// In a turn.
+void LiveSession::tell() {
+    const std::lock_guard lock(m_watcher_mutex);
+    if (m_watcher) m_watcher(m_driver.get(), m_trace.get());
 }
 
 Error LiveSession::lost(const std::string& problem) const {
@@ -161,6 +184,9 @@ void LiveSession::give_up_run() {
     if (!m_driver) return;
     m_recording = m_driver->recording();
     m_driver.reset();
+    m_models.reset();
+    m_hold.open(); // who waits there is told that it is closed
+    tell();
 }
 
 void LiveSession::close() {
@@ -176,6 +202,11 @@ void LiveSession::close() {
 std::shared_ptr<Recording> LiveSession::recording() {
     const Turns::Turn turn(m_turns);
     return m_driver ? m_driver->recording() : m_recording;
+}
+
+std::shared_ptr<const ModelPair> LiveSession::models() {
+    const Turns::Turn turn(m_turns);
+    return m_models;
 }
 
 RunConfig LiveSession::config() {

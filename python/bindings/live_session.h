@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/run_driver.h"
+#include "python/bindings/hold.h"
 #include "python/bindings/python_policy.h"
 #include "python/bindings/python_signal.h"
 #include "python/bindings/turns.h"
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,7 +63,19 @@ public:
     /// Flushes, and gives up caches and models; the recording stays. Throws as flush(), after that.
     void close();
 
+    /// Called at the end of each turn in which the run has changed, on the thread of that turn.
+    /// \param run    null: the session is closed
+    /// \param trace  null: it is not recorded to disk
+    using Watcher = std::function<void(const RunDriver* run, const TraceStore* trace)>;
+    /// It is called once now. When this has returned, the former watcher is not called any more. {}: nobody watches.
+    void watch(Watcher watcher);
+    /// Whoever makes steps passes it before each: a window pauses with it.
+    [[nodiscard]] Hold& hold() { return m_hold; }
+    /// The thread that asks is at work in a step, in code of Python's.
+    [[nodiscard]] bool in_own_turn() const { return m_turns.mine(); }
+
     [[nodiscard]] std::shared_ptr<Recording> recording();
+    [[nodiscard]] std::shared_ptr<const ModelPair> models(); ///< null: the session is closed
     [[nodiscard]] RunConfig config();
     [[nodiscard]] bool finished();
     [[nodiscard]] const Signals& signals() const { return m_signals; }          ///< never changes
@@ -77,10 +91,15 @@ public:
 private:
     [[nodiscard]] RunDriver& driver();
     void give_up_run(); ///< its recording stays
+    void tell();
     [[nodiscard]] Error lost(const std::string& problem) const;
     void begin_trace(const std::filesystem::path& record);
 
     Turns m_turns;
+    Hold m_hold;
+    std::mutex m_watcher_mutex; ///< held while the watcher is called
+    Watcher m_watcher;
+    std::shared_ptr<const ModelPair> m_models; ///< null: closed
     Signals m_signals;
     Policy m_policy;
     std::filesystem::path m_record;

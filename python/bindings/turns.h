@@ -41,8 +41,14 @@ public:
         Turns& m_turns;
     };
 
+    /// The turn is this thread's.
+    [[nodiscard]] bool mine() const {
+        const std::lock_guard lock(m_mutex);
+        return m_whose == std::this_thread::get_id();
+    }
+
 private:
-    std::mutex m_mutex; ///< protects what follows; held for a look-up
+    mutable std::mutex m_mutex; ///< protects what follows; held for a look-up
     std::condition_variable m_changed;
     uint64_t m_next = 0, m_now = 0;
     std::thread::id m_whose; ///< of the turn that is taken

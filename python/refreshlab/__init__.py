@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .policy import CachePolicy, PolicyModel, pooled, top
     from .recording import (Attention, Candidate, Drift, Landscape, Recording, Refresh, SignalInfo, Step, Token, Trace, policy_presets,
                             published_models, read_trace, settings)
-    from .session import Cache, Cost, Entries, OwnSignal, Pair, PolicyView, Session, StepView, refresh_when, signal
+    from .session import Cache, Cost, Entries, OwnSignal, Pair, PolicyView, Server, Session, StepView, refresh_when, signal
 
 # A name loads its module when it is first used: the command starts without NumPy, and traces are read without libtorch.
 _modules = {
@@ -37,12 +37,12 @@ _modules = {
     "recording": ["Attention", "Candidate", "Drift", "Landscape", "Recording", "Refresh", "SignalInfo", "Step", "Token", "Trace",
                   "policy_presets", "published_models", "read_trace", "settings"],
     "policy": ["CachePolicy", "PolicyModel", "pooled", "top"],
-    "session": ["Cache", "Cost", "Entries", "OwnSignal", "Pair", "PolicyView", "Session", "StepView", "refresh_when", "signal"],
+    "session": ["Cache", "Cost", "Entries", "OwnSignal", "Pair", "PolicyView", "Server", "Session", "StepView", "refresh_when", "signal"],
 }
 _module_of = {name: module for module, names in _modules.items() for name in names}
 
 __all__ = ["Attention", "BadInput", "Cache", "CachePolicy", "Candidate", "Cost", "Drift", "Entries", "Error", "Failure", "Figure", "Landscape",
-           "LiveView", "OwnSignal", "Pair", "PolicyModel", "PolicyView", "Recording", "Refresh", "Session", "SignalInfo", "Step", "StepView",
+           "LiveView", "OwnSignal", "Pair", "PolicyModel", "PolicyView", "Recording", "Refresh", "Server", "Session", "SignalInfo", "Step", "StepView",
            "Token", "Trace", "Window", "figure", "landscape", "live", "policy_presets", "pooled", "published_models", "read_trace", "refresh_when",
            "settings", "signal", "sweep", "top"]
 

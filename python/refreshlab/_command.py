@@ -81,13 +81,14 @@ def figure(of: Recording | str | os.PathLike[str], panel: str = "signals", **opt
 
 
 class Window:
-    """A window of the program, as a process of its own."""
+    """A window of the program, as a process of its own. Made by ``open_window()``."""
 
-    def __init__(self, recording: Recording, options: dict[str, object]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="refreshlab-")
-        path = Path(self._folder.name) / "run.rlt"
-        recording.save(path)
-        self._process = subprocess.Popen([program, "gui", str(path), *_words(options)], env=environment(), stdin=subprocess.DEVNULL,
+    def __init__(self, shown: Sequence[str], options: dict[str, object], holds: Sequence[object] = (), folder: object = None) -> None:
+        """:param shown: arguments that say what it shows
+        :param holds: what must live as long as this object does
+        :param folder: a temporary folder, removed when the window has been closed"""
+        self._holds, self._folder = holds, folder
+        self._process = subprocess.Popen([program, "gui", *shown, *_words(options)], env=environment(), stdin=subprocess.DEVNULL,
                                          stderr=subprocess.PIPE, text=True)
 
     @property
@@ -97,14 +98,27 @@ class Window:
     def wait(self) -> None:
         """Returns when it has been closed. Raises what it could not do, as the program says it."""
         _, said = self._process.communicate()
-        self._folder.cleanup()
+        self._end()
         _raise_what_it_said(self._process.returncode, said)
 
     def close(self) -> None:
         """Closes it."""
         self._process.terminate()
         self._process.communicate()
-        self._folder.cleanup()
+        self._end()
+
+    def _end(self) -> None:
+        self._holds = ()
+        if isinstance(self._folder, tempfile.TemporaryDirectory):
+            self._folder.cleanup()
+
+
+def window_of(recording: Recording, options: dict[str, object]) -> Window:
+    """A window on a copy of a recording."""
+    folder = tempfile.TemporaryDirectory(prefix="refreshlab-")
+    path = Path(folder.name) / "run.rlt"
+    recording.save(path)
+    return Window([str(path)], options, folder=folder)
 
 
 def _only(what: str, options: dict[str, object], known: Sequence[str]) -> None:

@@ -245,8 +245,12 @@ class LiveView:
                     if not self._play.value:
                         self._go.clear()
                     due = 0.0
-                if self.session.step() is None:
+                made = self.session._session.try_step()
+                if made == 0:
                     break
+                if made is None:  # a window holds the session
+                    self.draw()
+                    continue
                 now = time.monotonic()
                 if now >= due or not self._go.is_set():
                     self.draw()

@@ -344,8 +344,8 @@ class Recording:
 
         :param options: those of the command: ``layout="Tune"``, ``theme="light"``
         """
-        from ._command import Window
-        return Window(self, options)
+        from ._command import window_of
+        return window_of(self, options)
 
     def export_csv(self, folder: Path) -> None:
         """Writes the tables of ``refreshlab export``."""

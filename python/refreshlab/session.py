@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -326,6 +327,53 @@ class Pair:
         return f"<pair {(self.teacher or {}).get('path')} | {(self.student or {}).get('path')}>"
 
 
+class Server:
+    """Where windows find a session: ``Session.serve()``."""
+
+    def __init__(self, session: _engine.Session, address: str, token: str, drive: bool) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if not address:
+            # The path of a socket has at most 107 bytes.
+            self._folder = tempfile.TemporaryDirectory(prefix="refreshlab-", dir="/tmp" if len(tempfile.gettempdir()) > 60 else None)
+            address = f"unix:{self._folder.name}/session"
+        self._server = _engine.serve(session, address, token, drive)
+        self.drives: bool = drive
+        """A thread makes the steps, as the windows say."""
+        self.open = True
+        """False after ``close()``."""
+
+    @property
+    def address(self) -> str:
+        """What ``gui --connect`` takes."""
+        return self._server.address
+
+    @property
+    def viewers(self) -> int:
+        """Windows and programs that are connected."""
+        return self._server.viewers
+
+    def close(self) -> None:
+        """Ends the connections. Windows keep what has come, and the session goes on."""
+        self._server.close()
+        self.open = False
+        _driven.difference_update([session for session in _driven if session._server is self])
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a server is not pickled: it holds a socket and threads; its address is text")
+
+
+#: Sessions that a server drives: they live without a name in Python.
+_driven: set[Session] = set()
+
+
 class Session:
     """A run that goes on: an iterator of its steps. Made by ``Pair.session()``.
 
@@ -340,6 +388,7 @@ class Session:
         self._signals = signals
         self._own_cache = cache
         self._recording: Recording | None = None
+        self._server: Server | None = None
 
     @property
     def recording(self) -> Recording:
@@ -467,9 +516,40 @@ class Session:
         state."""
         return {name: Cost(calls, ms) for name, calls, ms in self._session.costs()}
 
-    def open_window(self, **options: object) -> Window:
-        """Opens what is recorded so far in the program's window: ``Recording.open_window()``."""
-        return self.recording.open_window(**options)
+    def serve(self, address: str = "", *, token: str = "", drive: bool = False) -> Server:
+        """Lets windows (``refreshlab gui --connect ADDRESS``) and programs (docs/reference/protocol.md) see this session live and steer it. What they
+        ask for acts between two steps, and is recorded as if Python had asked. Pause holds Python's next step back until somebody resumes, or
+        nobody is connected any more.
+
+        :param address: ``unix:PATH`` or ``HOST:PORT`` (port 0: a free one); else a socket in a folder of this user alone
+        :param token: that a client must give; an address that other machines reach needs one
+        :param drive: a thread makes the steps as the window says, paused at first: nothing in Python need do it. It keeps the session alive
+            until ``close()``, of this or of the session
+
+        A second call gives the same server. BadInput where the address cannot be listened on.
+        """
+        if self._server is not None and self._server.open:
+            if (address and address != self._server.address) or drive != self._server.drives:
+                raise BadInput(f"serving a session: it is served at {self._server.address} already, {'with' if self._server.drives else 'without'} "
+                               "drive=True; close() that first")
+            return self._server
+        self._server = Server(self._session, address, token, drive)
+        if drive:
+            _driven.add(self)
+        return self._server
+
+    def open_window(self, *, drive: bool = False, **options: object) -> Window:
+        """Opens the program's window on this session: it shows each step as it is made, and steers the run (``serve()``). When it is closed the
+        session goes on; when Python ends, the window keeps what has come. Of a closed session, and with ``screenshot=FILE``, it is what is
+        recorded now: ``Recording.open_window()``.
+
+        :param drive: the window says when steps are made, as if the run were its own; else Python makes them
+        :param options: those of ``refreshlab gui``: ``layout="Tune"``, ``theme="light"``
+        """
+        from ._command import Window
+        if self._session.closed or "screenshot" in options:
+            return self.recording.open_window(**options)
+        return Window(["--connect", self.serve(drive=drive).address], options, [self])
 
     def flush(self) -> None:
         """Waits until all steps are in the trace. Failure where it could not be written; the run goes on."""
@@ -477,6 +557,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the trace and gives up caches; the recording stays. As at the end of a ``with`` block."""
+        _driven.discard(self)
         self._session.close()
 
     def __enter__(self) -> Session:

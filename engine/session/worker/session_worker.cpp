@@ -2,7 +2,6 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/cache/kv_cache.h"
 #include "engine/control/parameters.h"
 #include "engine/landscape/landscape_store.h"
 #include "engine/results/scope_map.h"
@@ -10,11 +9,10 @@
 #include "engine/session/exactness/exactness.h"
 #include "engine/session/readings/scope_readings.h"
 #include "engine/session/worker/outlook.h"
+#include "engine/session/worker/run_status.h"
 #include "engine/session/worker/session_worker_impl.h"
-#include "kernels/shared/device_failure.h"
 
 #include <c10/core/InferenceMode.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <utility>
@@ -26,22 +24,10 @@ void SessionWorker::Impl::publish() {
     now.queued_commands = queue.size();
     if (trace) now.trace_error = trace->error();
     now.recorded = trace && now.trace_error.empty();
-    if (run) {
-        const DecodeSession& session = run->session();
-        now.applied = session.config();
-        now.cache_bytes_used = now.cache_bytes_reserved = 0;
-        for (const KvCache* cache : {session.teacher_cache(), session.student_cache()}) {
-            if (cache == nullptr) continue;
-            now.cache_bytes_used += cache->bytes_used();
-            now.cache_bytes_reserved += cache->bytes_reserved();
-        }
-        const auto end = session.recording()->end();
-        now.stop_reason = end ? end->stop_reason : "";
-    }
-    now.draft.reset();
-    if (run && run->session().drafting())
-        now.draft = std::make_shared<OpenDraft>(
-            OpenDraft{run->recording()->info().id, run->recording()->steps() + 2, run->session().draft()});
+    if (run)
+        show_run(now, *run);
+    else
+        now.draft.reset();
     auto snapshot = std::make_shared<const EngineStatus>(now);
     {
         const std::lock_guard lock(mutex);
@@ -60,10 +46,7 @@ void SessionWorker::Impl::set_state(EngineState state, std::string message, doub
 }
 
 void SessionWorker::Impl::report(const std::string& error) {
-    now.error = error;
-    ++now.errors;
-    if (now.refusals.size() == EngineStatus::kept_refusals) now.refusals.erase(now.refusals.begin());
-    now.refusals.push_back(error);
+    show_refusal(now, error);
     publish();
 }
 
@@ -71,15 +54,6 @@ void SessionWorker::Impl::publish_recording() {
     const auto recording = run->recording();
     const std::lock_guard lock(mutex);
     published_recording = recording;
-}
-
-void SessionWorker::Impl::update_speed() {
-    const Recording& recording = *run->recording();
-    const int64_t last = recording.steps(), first = std::max<int64_t>(1, last - 64);
-    now.tokens_per_second = 0;
-    if (last <= first) return;
-    const double ms = recording.step(last).arrival_ms - recording.step(first).arrival_ms;
-    if (ms > 0) now.tokens_per_second = 1000.0 * static_cast<double>(last - first) / ms;
 }
 
 void SessionWorker::Impl::hold() {
@@ -395,7 +369,7 @@ void SessionWorker::Impl::make_step() {
         due = (began - due > period() ? began : due) + period();
     }
     if (!run->advance()) return publish(); // a token of a draft
-    update_speed();
+    show_speed(now, *run->recording());
     if (run->finished()) {
         running = false;
         now.state = EngineState::finished;
@@ -438,17 +412,13 @@ void SessionWorker::Impl::loop() {
         } catch (const Error& e) {
             problem = e.what();
             refused = true;
-        } catch (const c10::Error& e) {
-            problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
-        } catch (const kernels::DeviceFailure& e) {
-            problem = std::string("the device failed: ") + e.what();
         } catch (const std::bad_alloc&) {
-            problem = "out of memory; try a shorter context or a smaller model";
+            problem = what_failed();
             const bool starts = taken && (std::holds_alternative<command::StartRun>(taken->command) ||
                                           std::holds_alternative<command::Branch>(taken->command));
             refused = of_text || starts; // the run before it stands
-        } catch (const std::exception& e) {
-            problem = std::string("internal error: ") + e.what();
+        } catch (...) {
+            problem = what_failed();
         }
         std::replace(problem.begin(), problem.end(), '\n', ' ');
         if (of_text) {

@@ -90,7 +90,6 @@ struct SessionWorker::Impl {
     void set_state(EngineState state, std::string message = {}, double progress = 0);
     void publish();
     void report(const std::string& error);
-    void update_speed();
 };
 
 } // namespace refreshlab

@@ -3,6 +3,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/pair/run_text.h"
+#include "engine/session/worker/run_status.h"
 #include "engine/session/worker/session_worker_impl.h"
 
 #include <fmt/format.h>
@@ -140,16 +141,7 @@ void SessionWorker::Impl::begin_run(const RunConfig& config, bool paused,
         running = false;
         throw;
     }
-    now.teacher = pair->teacher ? summarize(*pair->teacher, pair->teacher_dir) : ModelSummary{};
-    now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
-    now.pair = pair->facts;
-    now.derived = pair->derived;
-    now.rebuild_mode = pair->geometry_difference.has_value();
-    const RunInfo& info = run->recording()->info();
-    now.note = info.note;
-    now.prefill_ms = info.prefill_ms;
-    now.ttft_ms = info.ttft_ms;
-    now.tokens_per_second = 0;
+    show_start(now, *pair, run->recording()->info());
     publish_recording();
     running = !run->finished() && !paused;
     steps_left = 0;
