@@ -3,10 +3,10 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
-#include "engine/cache/kv_cache.h"
 #include "engine/session/decode/run_identity.h"
 #include "kernels/shared/device_failure.h"
 #include "python/bindings/arrays.h"
+#include "python/bindings/cache_views.h"
 #include "python/bindings/interruptible.h"
 #include "python/bindings/live_session.h"
 #include "python/bindings/policy_view.h"
@@ -108,27 +108,11 @@ const KvCache& cache_of(const DecodeSession& session, bool teacher) {
     return *cache;
 }
 
-void require_layer(const KvCache& cache, int64_t layer, int64_t kv_head = 0) {
-    if (layer < 0 || layer >= cache.num_layers() || kv_head < 0 || kv_head >= cache.num_kv_heads())
-        throw Error("reading a cache", fmt::format("layer {}, KV head {}", layer, kv_head),
-                    fmt::format("the cache has layers 0 to {} and KV heads 0 to {}", cache.num_layers() - 1,
-                                cache.num_kv_heads() - 1));
-}
-
-/// Keys and values of a layer where the cache has them, without a copy: [kv_heads, length, head_dim] each.
-std::pair<at::Tensor, at::Tensor> dense_layer(const DecodeSession& session, int64_t layer, bool teacher) {
-    const KvCache& cache = cache_of(session, teacher);
-    require_layer(cache, layer);
-    if (cache.layout() != CacheLayout::dense)
-        throw Error("reading a cache", "as one block", "its policy holds other positions in each KV head",
-                    "entries(layer, kv_head) reads those that are held");
-    return {cache.keys(layer).narrow(1, 0, cache.length()), cache.values(layer).narrow(1, 0, cache.length())};
-}
-
 nb::tuple layer_views(Session& session, int64_t layer, bool teacher) {
     std::pair<at::Tensor, at::Tensor> views;
     without_lock([&] {
-        views = session.look([&](const DecodeSession& s) { return dense_layer(s, layer, teacher); });
+        views =
+            session.look([&](const DecodeSession& s) { return dense_layer(cache_of(s, teacher), layer); });
     });
     return nb::make_tuple(torch_view(views.first), torch_view(views.second));
 }
@@ -176,7 +160,8 @@ nb::object logits_at(Session& session, int64_t position) {
 std::shared_ptr<PythonSignal> make_signal(nb::object function, const std::string& name,
                                           const std::string& label, const std::string& unit,
                                           const std::string& description, const std::string& about,
-                                          double low, double high, char letter, bool wants_row) {
+                                          double low, double high, char letter, bool wants_row,
+                                          bool layered) {
     PublishedSignal signal;
     signal.name = name;
     signal.label = label;
@@ -189,6 +174,7 @@ std::shared_ptr<PythonSignal> make_signal(nb::object function, const std::string
     signal.min = low;
     signal.max = high;
     signal.letter = letter;
+    signal.layered = layered;
     return std::make_shared<PythonSignal>(std::move(function), std::move(signal), wants_row);
 }
 
@@ -261,7 +247,12 @@ NB_MODULE(_engine, module) {
         .def_prop_ro("step", &StepView::step)
         .def_prop_ro("position", &StepView::position)
         .def_prop_ro("token_id", &StepView::token_id)
+        .def_prop_ro("num_layers", &StepView::num_layers)
         .def("signal", &StepView::signal, nb::arg("name"), nb::arg("back") = 0)
+        .def("layers", &StepView::layers, nb::arg("name"), nb::arg("back") = 0)
+        .def("keys", &StepView::keys, nb::arg("layer"), nb::sig("def keys(self, layer: int) -> torch.Tensor"))
+        .def("values", &StepView::values, nb::arg("layer"),
+             nb::sig("def values(self, layer: int) -> torch.Tensor"))
         .def_prop_ro("logits", &StepView::logits, nb::sig("def logits(self) -> torch.Tensor"));
     nb::class_<PythonSignal>(module, "Signal", "A signal written in Python, ready for one run.");
     nb::class_<PythonPolicy>(module, "Policy", "A cache policy written in Python, ready for one run.");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/session/parts/signal_source.h"
+#include "python/bindings/arrays.h"
 
 #include <ATen/core/Tensor.h>
 #include <nanobind/nanobind.h>
@@ -26,6 +27,13 @@ public:
     [[nodiscard]] int32_t token_id() const;
     /// A signal of this step, or of an earlier one. Nothing where it was not measured, and before the first step.
     [[nodiscard]] std::optional<float> signal(const std::string& name, int64_t back) const;
+    [[nodiscard]] int64_t num_layers() const;
+    /// [layers] of a layered signal, as signal(); a layer that was not measured is NaN. A copy.
+    [[nodiscard]] std::optional<Array<float>> layers(const std::string& name, int64_t back) const;
+    /// [kv_heads, length, head_dim] of the decoder's cache, this step's entry the last; a view. Throws Error where a cache policy holds other
+    /// positions in each KV head.
+    [[nodiscard]] nb::object keys(int64_t layer) const;
+    [[nodiscard]] nb::object values(int64_t layer) const;
     [[nodiscard]] nb::object logits() const; ///< [vocab] fp32 as a tensor of torch, a view
 
 private:
@@ -39,7 +47,7 @@ private:
 /// An exception of the function does not end the step: the step has no value, and the exception waits for take_error().
 class PythonSignal final : public SignalSource {
 public:
-    /// \param function  of a StepView; gives a number, a truth value or None
+    /// \param function  of a StepView; gives a number, a truth value or None, and of a layered signal as many of them as there are layers, or None
     PythonSignal(nb::object function, PublishedSignal signal, bool wants_row);
     ~PythonSignal() override;
 
@@ -56,6 +64,9 @@ public:
     [[nodiscard]] double total_ms() const { return m_ms; } ///< waits for the interpreter's lock included
 
 private:
+    /// What the function gave, as the step's value. Throws nb::python_error.
+    void take(size_t id, const StepValues& values, int64_t layers, const nb::object& given) const;
+
     nb::object m_function;
     PublishedSignal m_signal;
     bool m_wants_row;

@@ -6,10 +6,10 @@ import ctypes
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ def _text(value: Setting) -> str:
 @dataclass(frozen=True)
 class OwnSignal:
     """A signal written in Python: see ``signal()`` and ``refresh_when()``."""
-    function: Callable[[StepView], float | bool | None]
+    function: Callable[[StepView], Any]
     name: str
     label: str
     unit: str
@@ -73,31 +73,38 @@ class OwnSignal:
     needs_logits: bool
     refreshes: bool
     """The run refreshes where its value is true."""
+    layered: bool = False
+    """It has a value for each layer."""
 
-    def __call__(self, step: StepView) -> float | bool | None:
+    def __call__(self, step: StepView) -> Any:
         return self.function(step)
 
 
 _Function = Callable[[StepView], float | bool | None]
+_LayerFunction = Callable[[StepView], Iterable[float | None] | NDArray[Any] | None]
 
 
-def _own(function: _Function, name: str | None, unit: str, about: str, range_: tuple[float, float], needs_logits: bool,
-         refreshes: bool) -> OwnSignal:
+def _own(function: _Function | _LayerFunction, name: str | None, unit: str, about: str, range_: tuple[float, float], needs_logits: bool,
+         refreshes: bool, layered: bool = False) -> OwnSignal:
     if about not in ("next_token", "token", "session"):
         raise BadInput(f"about is next_token, token or session, not {about!r}")
     known = name or function.__name__
     first_line = (function.__doc__ or "").strip().split("\n")[0].strip()
     return OwnSignal(function, known, known.replace("_", " ").capitalize(), unit, first_line or f"{known}, written in Python.", about, range_,
-                     needs_logits, refreshes)
+                     needs_logits, refreshes, layered)
 
 
 @overload
 def signal(function: _Function, /) -> OwnSignal: ...
 @overload
 def signal(*, name: str | None = None, unit: str = "", about: str = "next_token", range: tuple[float, float] = (0, 0),
-           needs_logits: bool = False) -> Callable[[_Function], OwnSignal]: ...
+           needs_logits: bool = False, layered: Literal[False] = False) -> Callable[[_Function], OwnSignal]: ...
+@overload
+def signal(*, name: str | None = None, unit: str = "", about: str = "next_token", range: tuple[float, float] = (0, 0),
+           needs_logits: bool = False, layered: Literal[True]) -> Callable[[_LayerFunction], OwnSignal]: ...
 def signal(function: _Function | None = None, /, *, name: str | None = None, unit: str = "", about: str = "next_token",
-           range: tuple[float, float] = (0, 0), needs_logits: bool = False) -> OwnSignal | Callable[[_Function], OwnSignal]:
+           range: tuple[float, float] = (0, 0), needs_logits: bool = False,
+           layered: bool = False) -> OwnSignal | Callable[[_Function], OwnSignal] | Callable[[_LayerFunction], OwnSignal]:
     """Makes a signal of a function: it is called at each step, behind the forward and before the boundary, and what it gives is recorded,
     plotted, exported and compared by triggers like a signal of the program. None: not measured at this step.
 
@@ -108,9 +115,11 @@ def signal(function: _Function | None = None, /, *, name: str | None = None, uni
     :param about: ``next_token`` (the row), ``token`` (y_t) or ``session`` (the caches)
     :param range: usual range, for sliders; (0, 0): open
     :param needs_logits: the function reads ``StepView.logits``, which runs outside of mode overfill do not keep by themselves
+    :param layered: the function gives a value for each layer (``StepView.num_layers``), None where a layer has none. Plots show the mean, or the
+        layer that is chosen; triggers compare either
     """
-    def make(function: _Function) -> OwnSignal:
-        return _own(function, name, unit, about, range, needs_logits, False)
+    def make(function: Any) -> OwnSignal:
+        return _own(function, name, unit, about, range, needs_logits, False, layered)
     return make if function is None else make(function)
 
 
@@ -178,7 +187,7 @@ _letters = "abcdefghijklmnopqrstuvwxyz"
 def _signals_for_engine(signals: Sequence[OwnSignal]) -> list[_engine.Signal]:
     if len(signals) > len(_letters):
         raise BadInput(f"{len(signals)} signals are too many")
-    return [_engine.make_signal(own.function, own.name, own.label, own.unit, own.description, own.about, *own.range, letter, own.needs_logits)
+    return [_engine.make_signal(own.function, own.name, own.label, own.unit, own.description, own.about, *own.range, letter, own.needs_logits, own.layered)
             for own, letter in zip(signals, _letters)]
 
 

@@ -96,6 +96,47 @@ def test_logits_of_a_run_that_keeps_no_rows(pair):
         assert session.recording[4]["margin"] > 0
 
 
+def test_a_value_for_each_layer(pair, tmp_path):
+    kept = {}
+
+    @rl.signal(layered=True, unit="units", about="session")
+    def key_norm(step):
+        """How long the newest key is, mean over the KV heads."""
+        return [None if layer == 1 else step.keys(layer)[:, -1].norm(dim=-1).mean() for layer in range(step.num_layers)]
+
+    @rl.signal(layered=True)
+    def entropy_again_by_layer(step):
+        kept[step.step] = step.layers("attention_entropy_bits", back=1), step.layers("key_norm"), step.values(0)[:, -1].clone()
+        return step.layers("attention_entropy_bits") if step.step % 2 else None
+
+    @rl.signal(layered=True)
+    def too_few(step):
+        return [1.0] if step.step == 4 else None
+
+    path = tmp_path / "run.rlt"
+    policy = {"when": {"any": [{"signal": "key_norm", "reduce": "max", "above": 0, "every": 5}]}}
+    with pair.session(PROMPT, max_tokens=12, signals=[key_norm, entropy_again_by_layer, too_few], policy=policy, record=path,
+                      settings={"capture.attention_entropy": True}) as session, pair.session(PROMPT, max_tokens=12, policy={"at": [5, 10]}) as plain:
+        with pytest.raises(ValueError, match="too_few gives 1 values, and the model has 5 layers"):
+            session.run()
+        assert session.run() == 8
+        plain.run()
+        assert session.recording.token_ids == plain.recording.token_ids  # looking changes nothing
+        assert [r.step for r in session.recording.refreshes] == [5, 10]
+        assert torch.equal(kept[11][2], session.values(0)[:, len(session.recording.prompt_ids) + 10])
+        last = session.keys(2)[:, -1].norm(dim=-1).mean()
+    run = rl.read_trace(path).runs[0]
+    assert {s.name: s.layered for s in run.signals}["key_norm"]
+    norms = run[11].layers("key_norm")
+    assert norms[2] == pytest.approx(float(last)) and norms[1] != norms[1] and len(norms) == pair.student["layers"]
+    assert run[11]["key_norm"] == pytest.approx(float(norms[[0, 2, 3, 4]].mean()))
+    assert (run[3].layers("entropy_again_by_layer") == run[3].layers("attention_entropy_bits")).all() and run[4].layers("entropy_again_by_layer") is None
+    assert (kept[4][0] == run[3].layers("attention_entropy_bits")).all() and (kept[11][1][2:] == norms[2:]).all() and kept[1][0] is None
+    assert "Key norm" in rl.figure(path, signals="key_norm").svg and run.tables()
+    with pair.session(PROMPT, max_tokens=5, cache={"policy": "h2o", "budget": 8}, signals=[key_norm]) as session, pytest.raises(rl.BadInput):
+        session.run()
+
+
 def test_an_exception_leaves_the_step_without_a_value_and_the_run_goes_on(pair):
     kept = []
 

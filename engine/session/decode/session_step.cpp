@@ -162,7 +162,8 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
     const StepValues values(now.record.signals, now.layers);
     const at::Tensor row = now.rows.logits.defined() ? now.rows.logits[0] : at::Tensor();
     for (size_t i = 0; i < sources.size(); ++i)
-        sources[i]->measure(source_ids[i], values, {now.record, *recording, row});
+        sources[i]->measure(source_ids[i], values,
+                            {now.record, *recording, row, now.layers, decoder_cache()});
     work_out(now);
     keep_candidates(now);
     if (ring) ring->put(now.record.position, now.rows.logits[0]);

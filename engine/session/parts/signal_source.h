@@ -12,6 +12,7 @@ class Tensor;
 
 namespace refreshlab {
 
+class KvCache;
 class Recording;
 struct StepRecord;
 
@@ -22,6 +23,8 @@ struct StepInSight {
     const Recording& before; ///< the steps before it
     /// [vocab] fp32, on the decoder's device: the row that the step measured. Undefined where neither the run nor a source wants it.
     const at::Tensor& row;
+    const LayerValues& layers; ///< of this step, as far as they are measured
+    const KvCache& cache;      ///< the decoder's, with this step's entry
 };
 
 /// A component of a session that measures something of its own: a cache policy, the teacher's side. What it publishes at the
