@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import _installed
 from .errors import BadInput, Error, Failure
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 _comparisons = ("above", "below", "at_least", "at_most")
 #: Settings that are named otherwise than the signal of their trigger.
 _prefixes = {"entropy_bits": "entropy", "kl_nats": "kl", "mc_variance": "mc", "mc_mutual_information_bits": "mi", "top1_surprisal_bits": "surprisal"}
-_most_tokens = 4000  # of the coloured text: what a browser lays out at once without a wait
+_block_tokens, _most_blocks = 100, 40  # of the coloured text: what is sent at once, and what a browser lays out without a wait
+_tail_steps, _columns = 400, 800  # of a curve: what is sent at each drawing, and what a plot's width can show of the rest
 
 
 @dataclass(frozen=True)
@@ -60,15 +63,15 @@ def _rgba(colour: str, alpha: float) -> str:
     return f"rgba({red},{green},{blue},{alpha:.2f})"
 
 
-def coloured_text(recording: Recording, signal: str, top: float, colour: str) -> str:
-    """The generated text as HTML: each token on the signal of the step that chose it, a bar before one that was chosen behind a refresh."""
+def coloured_text(recording: Recording, signal: str, top: float, colour: str, first: int, last: int) -> str:
+    """Generated tokens ``first`` to ``last`` (from 0, without the last) as HTML: each on the signal of the step that chose it, a bar before one that
+    was chosen behind a refresh."""
     steps = len(recording)
     values = recording[signal] if steps else np.empty(0, np.float32)
     refreshed = {refresh.step: refresh.reason for refresh in recording.refreshes}
     ids = recording.token_ids
-    first = max(0, len(ids) - _most_tokens)
-    parts = ["<span>… </span>"] if first else []
-    for at in range(first, len(ids)):  # y_{at + 1}, chosen by step at; the first by the prefill
+    parts = []
+    for at in range(first, min(last, len(ids))):  # y_{at + 1}, chosen by step at; the first by the prefill
         value = float(values[at - 1]) if 0 < at <= steps else float("nan")
         share = 0.0 if np.isnan(value) or top <= 0 else min(1.0, max(0.0, value / top))
         reason = refreshed.get(at)
@@ -77,7 +80,60 @@ def coloured_text(recording: Recording, signal: str, top: float, colour: str) ->
         bar = f"border-left:3px solid {colour};" if reason else ""
         text = html.escape(recording.token(ids[at]).text).replace("\n", "⏎\n")
         parts.append(f'<span title="{html.escape(title)}" style="background:{_rgba(colour, 0.75 * share)};{bar}">{text}</span>')
-    return f'<div style="white-space:pre-wrap;line-height:1.5;max-height:22em;overflow-y:auto">{"".join(parts)}</div>'
+    return "".join(parts)
+
+
+def at_most(values: NDArray[np.float32]) -> float:
+    """A number a little above all of them, which rarely changes while they come: eight to each power of two."""
+    finite = values[np.isfinite(values)]
+    top = float(finite.max()) if finite.size else 0.0
+    if top <= 0:
+        return 1.0
+    unit = 2.0 ** (math.floor(math.log2(top)) - 3)
+    return math.ceil(top / unit) * unit
+
+
+def thinned(values: NDArray[np.float32]) -> NDArray[np.intp]:
+    """Indices that draw the same curve ``_columns`` pixels wide: the smallest and the largest of each column."""
+    if len(values) <= 2 * _columns:
+        return np.arange(len(values))
+    picked = [0, len(values) - 1]
+    for column in np.array_split(np.arange(len(values)), _columns):
+        known = column[~np.isnan(values[column])]
+        if known.size:
+            picked += [known[values[known].argmin()], known[values[known].argmax()]]
+    return np.unique(np.array(picked, np.intp))
+
+
+class _Prose:
+    """The coloured text in blocks: those that have changed are sent."""
+
+    def __init__(self, ipywidgets: Any) -> None:
+        # One running text of many widgets, which are boxes by themselves.
+        style = ipywidgets.HTML("<style>.refreshlab-prose, .refreshlab-prose div {display: inline; white-space: pre-wrap; line-height: 1.5}"
+                                ".refreshlab-prose {display: block; max-height: 22em; overflow-y: auto}</style>")
+        self.box = ipywidgets.Box([style])
+        self.box.add_class("refreshlab-prose")
+        self._make, self._style = ipywidgets.HTML, style
+        self._blocks: dict[int, Any] = {}
+        self._drawn: tuple[object, float] | None = None
+        self._next = 0
+
+    def draw(self, recording: Recording, signal: str, top: float, colour: str) -> None:
+        count = -(-len(recording.token_ids) // _block_tokens)
+        first = max(0, count - _most_blocks)
+        if self._drawn != (recording, top):
+            self._drawn, self._next = (recording, top), 0
+        for block in range(max(first, self._next - 1), count):  # the last one may have grown, or have a refresh by now
+            if block not in self._blocks:
+                self._blocks[block] = self._make()
+            self._blocks[block].value = coloured_text(recording, signal, top, colour, block * _block_tokens, (block + 1) * _block_tokens)
+        self._next = count
+        for block in [block for block in self._blocks if not first <= block < count]:
+            self._blocks.pop(block).close()
+        children = (self._style, *(self._blocks[block] for block in range(first, count)))
+        if children != self.box.children:
+            self.box.children = children
 
 
 def _colours() -> dict[str, str]:
@@ -116,7 +172,8 @@ class LiveView:
         self._signals, self._text, self._pace = list(signals), text, pace
         self._colours = _colours()
         self._drawing = threading.Lock()  # the figure and the text; held while they are made
-        self._shown: tuple[object, int, int] | None = None
+        self._shown: tuple[object, int, int, bool] | None = None
+        self._head: tuple[object, int, dict[str, float]] | None = None  # recording, steps and tops of the curves' first parts
         self._go, self._end, self._one = threading.Event(), threading.Event(), threading.Event()
 
         self.figure = figure(plotly.subplots.make_subplots(rows=len(signals), cols=1, shared_xaxes=True, vertical_spacing=0.04))
@@ -124,9 +181,10 @@ class LiveView:
         for row, name in enumerate(signals, 1):
             unit = f", {known[name].unit}" if known[name].unit else ""
             colour = self._colours.get(name, self._colours[""])
-            self.figure.add_scatter(row=row, col=1, mode="lines", name=known[name].label, line={"color": colour, "width": 1.5})
-            self.figure.add_scatter(row=row, col=1, mode="lines", name="refreshes", hoverinfo="skip",
-                                    line={"color": self._colours["refresh"], "width": 1, "dash": "dot"})
+            for _ in ("all but the newest steps", "these"):
+                self.figure.add_scatter(row=row, col=1, mode="lines", name=known[name].label, line={"color": colour, "width": 1.5})
+                self.figure.add_scatter(row=row, col=1, mode="lines", name="refreshes", hoverinfo="skip",
+                                        line={"color": self._colours["refresh"], "width": 1, "dash": "dot"})
             self.figure.update_yaxes(title_text=known[name].label + unit, rangemode="tozero", row=row, col=1)
         self.figure.update_xaxes(title_text="step", row=len(signals), col=1)
         self.figure.update_layout(height=90 + 170 * len(signals), margin={"l": 60, "r": 10, "t": 10, "b": 40}, showlegend=False,
@@ -139,10 +197,10 @@ class LiveView:
         self._step = ipywidgets.Button(description="Step", icon="step-forward", tooltip="One step")
         self._refresh = ipywidgets.Button(description="Refresh", icon="refresh", tooltip="Refreshes at the next boundary")
         self._status = ipywidgets.Label()
-        self._prose = ipywidgets.HTML()
+        self._prose = _Prose(ipywidgets)
         self._boxes = ipywidgets.HBox([])
         self.widget = ipywidgets.VBox([ipywidgets.HBox([self._play, self._step, self._refresh, self._status]), self._boxes, self.figure,
-                                       self._prose])
+                                       self._prose.box])
         """All of it, a widget of Jupyter."""
         self._make_number = ipywidgets.FloatText
         self._make_thresholds()
@@ -186,6 +244,8 @@ class LiveView:
         self._go.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
+            self._go.clear()
+            self.draw()
 
     def set_threshold(self, trigger: int, value: float) -> None:
         """Moves a threshold of the policy, as a drag of its line does."""
@@ -197,26 +257,45 @@ class LiveView:
         with self._drawing:
             recording = self.session.recording
             steps, refreshes = len(recording), recording.refreshes
-            shown = (recording, steps, len(refreshes))
+            whole = self.session.finished or not self._go.is_set()
+            shown = (recording, steps, len(refreshes), whole)
             if shown == self._shown:
                 return
             self._shown = shown
-            x = np.arange(1, steps + 1)
-            tops = {name: self._top(recording, name) for name in {*self._signals, self._text}}
-            lines = [at for refresh in refreshes for at in (refresh.step, refresh.step, None)]
-            with self.figure.batch_update():
-                for row, name in enumerate(self._signals):
-                    curve, marks = self.figure.data[2 * row], self.figure.data[2 * row + 1]
-                    curve.x, curve.y = x, recording[name].astype(np.float64) if steps else []
-                    marks.x, marks.y = lines, [0, tops[name], None] * len(refreshes)
-            self._prose.value = coloured_text(recording, self._text, tops[self._text], self._colours.get(self._text, self._colours[""]))
+            values = {name: recording[name] if steps else np.empty(0, np.float32) for name in {*self._signals, self._text}}
+            tops = {name: at_most(column) for name, column in values.items()}
+            self._draw_curves(recording, values, tops, [refresh.step for refresh in refreshes], whole)
+            self._prose.draw(recording, self._text, tops[self._text], self._colours.get(self._text, self._colours[""]))
             self._say(f"step {steps}, {len(refreshes)} refreshes{', ended' if self.session.finished else ''}")
 
+    def _draw_curves(self, recording: Recording, values: dict[str, NDArray[np.float32]], tops: dict[str, float], refreshes: list[int],
+                     whole: bool) -> None:
+        """While the run goes on the newest steps are sent at each drawing, and the others now and then, as many as the plot is wide. Once it stands
+        all are sent."""
+        steps = len(recording)
+        known = self._head
+        anew = whole or known is None or known[0] is not recording or known[2] != tops or steps - known[1] > _tail_steps
+        head = steps if anew or known is None else known[1]
+        self._head = (recording, head, tops) if not whole else None
+        at = np.array(refreshes, np.int32)
+        with self.figure.batch_update():
+            for row, name in enumerate(self._signals):
+                curve, marks, tail, tail_marks = self.figure.data[4 * row:4 * row + 4]
+                if anew:
+                    picked = np.arange(steps) if whole else thinned(values[name])
+                    curve.x, curve.y = (picked + 1).astype(np.int32), values[name][picked]
+                    lines = at if whole else at[np.unique(at * _columns // max(steps, 1), return_index=True)[1]]
+                    marks.x, marks.y = self._lines(lines, tops[name])
+                first = max(0, head - 1)  # so that the two parts meet
+                tail.x, tail.y = np.arange(first + 1, steps + 1, dtype=np.int32), values[name][first:]
+                tail_marks.x, tail_marks.y = self._lines(at[at > head], tops[name])
+
     @staticmethod
-    def _top(recording: Recording, name: str) -> float:
-        values = recording[name] if len(recording) else np.empty(0, np.float32)
-        finite = values[np.isfinite(values)]
-        return float(finite.max()) if finite.size else 1.0
+    def _lines(at: NDArray[np.int32], top: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """A line at each step, from 0 to the top."""
+        gap = np.full(len(at), np.nan, np.float32)
+        return (np.column_stack([at.astype(np.float32), at, gap]).ravel().astype(np.float32),
+                np.column_stack([np.zeros(len(at), np.float32), np.full(len(at), top, np.float32), gap]).ravel())
 
     def _say(self, text: str) -> None:
         self._status.value = text
@@ -254,8 +333,7 @@ class LiveView:
                 now = time.monotonic()
                 if now >= due or not self._go.is_set():
                     self.draw()
-                    # A longer run is drawn more rarely: all of it crosses to the browser each time.
-                    due = time.monotonic() + 0.12 + len(self.session.recording) / 20000
+                    due = time.monotonic() + 0.12
                 if self._pace is not None:
                     self._end.wait(max(0.0, 1 / self._pace - (time.monotonic() - now)))
             self.draw()

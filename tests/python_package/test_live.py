@@ -3,14 +3,16 @@ send is put where they put it."""
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 
+import comm
 import numpy as np
 import pytest
 
 import refreshlab as rl
-from refreshlab._live import coloured_text
+from refreshlab._live import at_most, coloured_text, thinned
 
 from conftest import PROMPT
 
@@ -28,10 +30,11 @@ def test_a_run_is_drawn_to_its_end_and_is_the_run_without_the_view(pair):
         view.wait(60)
         plain.run()
         assert not view.running and watched.recording.difference(plain.recording) is None
-        curve, marks = view.figure.data[:2]
+        curve, marks, tail, _ = view.figure.data[:4]
+        assert len(tail.x) == 1  # all of it is in the first part once the run has ended
         assert np.array_equal(np.float32(curve.y), watched.recording["entropy_bits"], equal_nan=True) and list(curve.x) == list(range(1, 41))
         assert [at for at in marks.x[::3]] == [refresh.step for refresh in watched.recording.refreshes] != []
-        text = view.widget.children[-1].value
+        text = "".join(block.value for block in view.widget.children[-1].children[1:])
         assert re.sub(r"<[^>]*>", "", text).replace("⏎", "").replace("&#x27;", "'") == watched.text
         assert text.count("border-left") == len(watched.recording.refreshes)
         assert "40, " in view._status.value and "ended" in view._status.value and view._play.disabled
@@ -111,7 +114,61 @@ def test_text_is_only_text():
         def token(self, token):
             return rl.Token(token, "<script>" if token == 1 else "& \"b\"\n")
 
-    assert "<script>" not in coloured_text(Run(), "entropy_bits", 4, "#102030") and "&amp; " in coloured_text(Run(), "entropy_bits", 4, "#102030")
+    text = coloured_text(Run(), "entropy_bits", 4, "#102030", 0, 2)
+    assert "<script>" not in text and "&amp; " in text
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Bytes of each message to the browser."""
+    sizes = []
+
+    def count(self, kind, data=None, metadata=None, buffers=None, **keys):
+        sizes.append(len(json.dumps(data or {}, default=str)) + sum(memoryview(buffer).nbytes for buffer in buffers or []))
+    monkeypatch.setattr(comm.DummyComm, "publish_msg", count)
+    return sizes
+
+
+def test_a_drawing_sends_no_more_of_a_long_run_than_of_a_short_one(pair, sent):
+    with pair.session(PROMPT, max_tokens=900, policy={"when": {"any": [{"signal": "steps_since_refresh", "at_least": 3}]}}) as session:
+        view = rl.live(session, signals=["entropy_bits", "top1_prob"], paused=True)
+        view.close()
+        view._go.set()  # as while it runs; the steps are made here
+
+        def drawn(steps):
+            session.run(steps)
+            sent.clear()
+            view.draw()
+            return sum(sent)
+        drawn(40)
+        short = [drawn(5) for _ in range(12)]
+        drawn(500)
+        long = [drawn(5) for _ in range(12)]
+        assert 0 < np.median(long) < 3 * np.median(short) and max(long) < 150_000
+        recording, shown = session.recording, view.figure.data[:4]
+        assert np.array_equal(np.concatenate([shown[0].x, shown[2].x[1:]])[[0, -1]], [1, len(recording)])
+        assert shown[0].y.max() == recording["entropy_bits"][:shown[0].x[-1]].max() and shown[2].y[-1] == recording["entropy_bits"][-1]
+        assert sum(len(set(part.x[::3])) for part in shown[1::2]) > 50
+        view._go.clear()
+        view.draw()  # once it stands, all of it
+        assert np.array_equal(view.figure.data[0].y, recording["entropy_bits"], equal_nan=True)
+        assert [int(at) for at in view.figure.data[1].x[::3]] == [refresh.step for refresh in recording.refreshes]
+        session.rewind(20)
+        session.run(1)
+        view.draw()
+        assert len(view.figure.data[0].x) == 21 and len(view.widget.children[-1].children) == 2
+
+
+def test_a_thinned_curve_has_the_extremes_of_every_column():
+    random = np.random.default_rng()
+    values = random.normal(size=7001).astype(np.float32)
+    values[3000:3100] = np.nan
+    picked = thinned(values)
+    assert len(picked) <= 1602 and picked[0] == 0 and picked[-1] == 7000 and (np.diff(picked) > 0).all()
+    assert values[picked].max() == np.nanmax(values) and values[picked].min() == np.nanmin(values)
+    assert list(thinned(values[:50])) == list(range(50))
+    for top in (0.03, 1.0, 5.2, 900.0):
+        assert top <= at_most(np.float32([np.nan, top, -4])) <= 1.126 * top
 
 
 def test_the_window_opens_what_is_recorded(pair, tmp_path):
