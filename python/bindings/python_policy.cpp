@@ -4,12 +4,15 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/session/parts/stopwatch.h"
 #include "python/bindings/policy_view.h"
+#include "python/bindings/python_signal.h"
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -57,15 +60,19 @@ std::string place(const char* function, int64_t layer, int64_t step) {
                        step > 0 ? fmt::format(" at step {}", step) : std::string());
 }
 
+using SignalNames = std::shared_ptr<std::optional<std::vector<std::string>>>;
+
 class PolicyInPython final : public TensorPolicy {
 public:
     PolicyInPython(nb::object policy, const PolicyNeeds& needs, PolicyContext context, std::string name,
-                   std::shared_ptr<PythonPolicy::Cost> cost)
+                   std::shared_ptr<PythonPolicy::Cost> cost,
+                   SignalNames signal_names)
         : m_policy(std::move(policy))
         , m_needs(needs)
         , m_context(std::move(context))
         , m_name(std::move(name))
-        , m_cost(std::move(cost)) {}
+        , m_cost(std::move(cost))
+        , m_signal_names(std::move(signal_names)) {}
     ~PolicyInPython() override {
         const nb::gil_scoped_acquire interpreter;
         m_policy.reset();
@@ -90,7 +97,8 @@ public:
         const InPython in(*m_cost);
         return guarded("copying its state", [&]() -> std::unique_ptr<CachePolicy> {
             nb::object copy = nb::module_::import_("copy").attr("deepcopy")(m_policy);
-            return std::make_unique<PolicyInPython>(std::move(copy), m_needs, m_context, m_name, m_cost);
+            return std::make_unique<PolicyInPython>(std::move(copy), m_needs, m_context, m_name, m_cost,
+                                                    m_signal_names);
         });
     }
     [[nodiscard]] PolicyNeeds needs() const override { return m_needs; }
@@ -134,6 +142,31 @@ public:
         }
     }
 
+    /// {name: a value for each layer, or None}; the names are those of the first call.
+    [[nodiscard]] std::vector<PolicySignal> signals() const override {
+        const InPython in(*m_cost);
+        return guarded("signals()", [&] {
+            std::vector<PolicySignal> all;
+            std::vector<std::string> names;
+            for (const auto& [name, given] : nb::cast<nb::dict>(m_policy.attr("signals")())) {
+                PolicySignal& signal = all.emplace_back();
+                signal.name = names.emplace_back(nb::cast<std::string>(name));
+                signal.label = nb::cast<std::string>(nb::str(name).attr("replace")("_", " ").attr("capitalize")());
+                signal.description = fmt::format("{}, measured by cache policy {} in Python.", signal.name, m_name);
+                if (!given.is_none()) signal.values = layer_numbers(given);
+                if (!signal.values.empty() && static_cast<int64_t>(signal.values.size()) != m_context.layers)
+                    throw Error("running a cache policy", fmt::format("signals() of {}", m_name),
+                                fmt::format("{} has {} values, and the model has {} layers", signal.name,
+                                            signal.values.size(), m_context.layers));
+            }
+            if (!*m_signal_names) *m_signal_names = names;
+            if (**m_signal_names != names)
+                throw Error("running a cache policy", fmt::format("signals() of {}", m_name),
+                            "gives other names than before the first step", "None stands for no value");
+            return all;
+        });
+    }
+
 private:
     [[nodiscard]] Shown shown(PolicyView::Call call) const {
         call.context = &m_context;
@@ -162,6 +195,8 @@ private:
     std::string m_name;
     std::shared_ptr<PythonPolicy::Cost> m_cost;
     PolicyTensors m_tensors; ///< of the call that comes
+    /// Of signals(), from its first call on; copies share it.
+    SignalNames m_signal_names;
     std::optional<HeadPositions> m_chosen;
 };
 
@@ -193,7 +228,8 @@ TensorPolicyFactory PythonPolicy::factory() const {
             nb::cast<nb::tuple>(m_begin(context.layers, context.heads, context.kv_heads, context.head_dim,
                                         context.prompt_length, context.seed));
         return std::make_unique<PolicyInPython>(begun[0], needs_of(nb::cast<nb::dict>(begun[1])), context,
-                                                m_name, m_cost);
+                                                m_name, m_cost,
+                                                std::make_shared<std::optional<std::vector<std::string>>>());
     };
 }
 

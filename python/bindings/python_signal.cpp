@@ -91,11 +91,16 @@ double number_of(nb::handle value) {
 
 } // namespace
 
-void PythonSignal::take(size_t id, const StepValues& values, int64_t layers, const nb::object& given) const {
-    if (!m_signal.layered) return values.set(id, number_of(given));
+std::vector<float> layer_numbers(nb::handle given) {
     std::vector<float> numbers;
     for (const nb::handle one : given)
         numbers.push_back(one.is_none() ? absent() : static_cast<float>(number_of(one)));
+    return numbers;
+}
+
+void PythonSignal::take(size_t id, const StepValues& values, int64_t layers, const nb::object& given) const {
+    if (!m_signal.layered) return values.set(id, number_of(given));
+    const std::vector<float> numbers = layer_numbers(given);
     if (static_cast<int64_t>(numbers.size()) != layers) {
         PyErr_SetString(PyExc_ValueError,
                         fmt::format("signal {} gives {} values, and the model has {} layers", name(),

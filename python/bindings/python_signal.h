@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace refreshlab::python {
 
@@ -74,6 +75,9 @@ private:
     int64_t m_calls = 0;
     double m_ms = 0;
 };
+
+/// Numbers of something that can be iterated, absent() for None. Throws nb::python_error.
+[[nodiscard]] std::vector<float> layer_numbers(nb::handle given);
 
 /// A tensor of the engine as one of torch in Python, over the same memory.
 [[nodiscard]] nb::object torch_view(const at::Tensor& tensor);

@@ -109,12 +109,13 @@ class _Prose:
     """The coloured text in blocks: those that have changed are sent."""
 
     def __init__(self, ipywidgets: Any) -> None:
-        # One running text of many widgets, which are boxes by themselves.
-        style = ipywidgets.HTML("<style>.refreshlab-prose, .refreshlab-prose div {display: inline; white-space: pre-wrap; line-height: 1.5}"
-                                ".refreshlab-prose {display: block; max-height: 22em; overflow-y: auto}</style>")
-        self.box = ipywidgets.Box([style])
-        self.box.add_class("refreshlab-prose")
-        self._make, self._style = ipywidgets.HTML, style
+        # One running text of many widgets, which are boxes by themselves; what is newest stays in sight.
+        self._style = ipywidgets.HTML("<style>.refreshlab-prose, .refreshlab-prose div {display: inline; margin: 0; padding: 0; white-space: pre-wrap; "
+                                      "line-height: 1.5} .refreshlab-prose {display: block}</style>")
+        self._text = ipywidgets.Box([self._style], layout={"flex": "0 0 auto"})
+        self._text.add_class("refreshlab-prose")
+        self.box = ipywidgets.Box([self._text], layout={"flex_flow": "column-reverse", "max_height": "22em", "overflow": "hidden auto"})
+        self._make = ipywidgets.HTML
         self._blocks: dict[int, Any] = {}
         self._drawn: tuple[object, float] | None = None
         self._next = 0
@@ -129,11 +130,11 @@ class _Prose:
                 self._blocks[block] = self._make()
             self._blocks[block].value = coloured_text(recording, signal, top, colour, block * _block_tokens, (block + 1) * _block_tokens)
         self._next = count
+        children = (self._style, *(self._blocks[block] for block in range(first, count)))
+        if children != self._text.children:
+            self._text.children = children
         for block in [block for block in self._blocks if not first <= block < count]:
             self._blocks.pop(block).close()
-        children = (self._style, *(self._blocks[block] for block in range(first, count)))
-        if children != self.box.children:
-            self.box.children = children
 
 
 def _colours() -> dict[str, str]:
@@ -187,9 +188,9 @@ class LiveView:
                                         line={"color": self._colours["refresh"], "width": 1, "dash": "dot"})
             self.figure.update_yaxes(title_text=known[name].label + unit, rangemode="tozero", row=row, col=1)
         self.figure.update_xaxes(title_text="step", row=len(signals), col=1)
-        self.figure.update_layout(height=90 + 170 * len(signals), margin={"l": 60, "r": 10, "t": 10, "b": 40}, showlegend=False,
+        self.figure.update_layout(height=90 + 170 * len(signals), autosize=True, margin={"l": 60, "r": 10, "t": 10, "b": 40}, showlegend=False,
                                   template="plotly_white", uirevision="run")
-        self.figure._config = {**self.figure._config, "edits": {"shapePosition": True}, "displaylogo": False}  # lines can be dragged; Plotly has no other name for it
+        self.figure._config = {**self.figure._config, "edits": {"shapePosition": True}, "displaylogo": False, "responsive": True}  # lines can be dragged; Plotly has no other name for it
         self._drawn_thresholds: list[_Threshold] = []
         self._numbers: list[Any] = []
 
@@ -387,7 +388,7 @@ class LiveView:
         for shape, threshold in zip(shapes, self._plotted()):
             ends = [float(end) for end in (shape.y0, shape.y1) if end is not None and float(end) != threshold.value]
             if ends:
-                self.set_threshold(threshold.trigger, ends[0])
+                self.set_threshold(threshold.trigger, float(f"{ends[0]:.4g}"))  # a pixel tells no more
                 return
         self._show_thresholds()
 

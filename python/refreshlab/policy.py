@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +105,11 @@ class CachePolicy:
 
     def refreshed(self, view: _engine.PolicyView) -> None:
         """A refresh has written other content into ``view.written()``; entries are not changed here."""
+
+    def signals(self) -> Mapping[str, Iterable[float | None] | NDArray[Any] | None]:
+        """Numbers that are recorded at each step, by name: a value for each layer, None where there is none. They are plotted, exported and compared
+        by triggers like ``cache_held``. Asked once before the first step, for the names, and behind each; the names stay."""
+        return {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CachePolicy:
         twin = object.__new__(type(self))

@@ -34,7 +34,7 @@ def test_a_run_is_drawn_to_its_end_and_is_the_run_without_the_view(pair):
         assert len(tail.x) == 1  # all of it is in the first part once the run has ended
         assert np.array_equal(np.float32(curve.y), watched.recording["entropy_bits"], equal_nan=True) and list(curve.x) == list(range(1, 41))
         assert [at for at in marks.x[::3]] == [refresh.step for refresh in watched.recording.refreshes] != []
-        text = "".join(block.value for block in view.widget.children[-1].children[1:])
+        text = "".join(block.value for block in view._prose._text.children[1:])
         assert re.sub(r"<[^>]*>", "", text).replace("⏎", "").replace("&#x27;", "'") == watched.text
         assert text.count("border-left") == len(watched.recording.refreshes)
         assert "40, " in view._status.value and "ended" in view._status.value and view._play.disabled
@@ -156,7 +156,7 @@ def test_a_drawing_sends_no_more_of_a_long_run_than_of_a_short_one(pair, sent):
         session.rewind(20)
         session.run(1)
         view.draw()
-        assert len(view.figure.data[0].x) == 21 and len(view.widget.children[-1].children) == 2
+        assert len(view.figure.data[0].x) == 21 and len(view._prose._text.children) == 2
 
 
 def test_a_thinned_curve_has_the_extremes_of_every_column():

@@ -348,3 +348,41 @@ def test_what_is_no_policy_is_refused(pair):
     assert list(rl.top([3, 1, 3, 2], 2)) == [0, 2] and list(rl.top([1, 1, 1], 2)) == [1, 2]
     with pytest.raises(rl.BadInput, match="odd kernel"):
         rl.pooled([1, 2], 4)
+
+
+class Counting(rl.CachePolicy):
+    """Keeps everything, and says how many entries each layer holds."""
+    wrong: str = ""
+
+    def start(self):
+        self.held = None
+
+    def before_attention(self, view):
+        self.held = self.held or [None] * self.model.layers
+        self.held[view.layer] = len(view.held(0)) if view.layer != 1 else None
+        return None
+
+    def signals(self):
+        if self.wrong and self.held:
+            return {"names": {"another": None}, "layers": {"own_held": [1.0]}, "values": {"own_held": ["x"] * self.model.layers}}[self.wrong]
+        return {"own_held": self.held}
+
+
+def test_a_policy_publishes_signals(pair, tmp_path):
+    path = tmp_path / "run.rlt"
+    with pair.session(PROMPT, max_tokens=12, cache=Counting(), policy={"at": [5]}, record=path) as session:
+        session.run(8)
+        session.rewind(6)
+        session.run()
+        prompt = len(session.recording.prompt_ids)
+    run = rl.read_trace(path).runs[-1]
+    for step in run:
+        if step.step < 12:
+            layers = step.layers("own_held")
+            assert layers[0] == layers[2] == prompt + step.step == step.layers("cache_held")[0] and layers[1] != layers[1]
+    assert {s.name: s.label for s in run.signals}["own_held"] == "Own held" and "Own held" in rl.figure(path, signals="own_held").svg
+    for wrong, error, said in (("names", rl.BadInput, "other names"), ("layers", rl.BadInput, "has 1 values"), ("values", TypeError, "")):
+        policy = Counting()
+        policy.wrong = wrong
+        with pair.session(PROMPT, max_tokens=4, cache=policy) as session, pytest.raises(error, match=said or None):
+            session.run()
