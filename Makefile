@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run demo viewer wheel test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
+.PHONY: run demo viewer wheel jupyterlab test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -35,6 +35,13 @@ viewer:
 # The package of Python as one file in dist/, tried in an environment of its own (docs/howto/python.md). It needs no other program then.
 wheel: configure
 	@bash scripts/wheel.sh
+
+# The live view in a real JupyterLab (scripts/check_jupyterlab.py), which is fetched once.
+jupyterlab: configure
+	@test -x .deps/jupyterlab/bin/jupyter || (.deps/venv/bin/python -m venv .deps/jupyterlab && \
+	    .deps/jupyterlab/bin/pip install -q jupyterlab==4.6.6 ipywidgets==8.1.9 anywidget==0.11.0)
+	@cmake --build build -j $(JOBS) --target refreshlab_python
+	@.deps/venv/bin/python scripts/check_jupyterlab.py
 
 # Each suite once, where it is worth most (tests/CMakeLists.txt). With the published model that the suites look at where it can be had (93 MB, once); without a network they say what they skip.
 test: configure

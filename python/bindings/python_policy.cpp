@@ -65,8 +65,7 @@ using SignalNames = std::shared_ptr<std::optional<std::vector<std::string>>>;
 class PolicyInPython final : public TensorPolicy {
 public:
     PolicyInPython(nb::object policy, const PolicyNeeds& needs, PolicyContext context, std::string name,
-                   std::shared_ptr<PythonPolicy::Cost> cost,
-                   SignalNames signal_names)
+                   std::shared_ptr<PythonPolicy::Cost> cost, SignalNames signal_names)
         : m_policy(std::move(policy))
         , m_needs(needs)
         , m_context(std::move(context))
@@ -151,8 +150,10 @@ public:
             for (const auto& [name, given] : nb::cast<nb::dict>(m_policy.attr("signals")())) {
                 PolicySignal& signal = all.emplace_back();
                 signal.name = names.emplace_back(nb::cast<std::string>(name));
-                signal.label = nb::cast<std::string>(nb::str(name).attr("replace")("_", " ").attr("capitalize")());
-                signal.description = fmt::format("{}, measured by cache policy {} in Python.", signal.name, m_name);
+                signal.label =
+                    nb::cast<std::string>(nb::str(name).attr("replace")("_", " ").attr("capitalize")());
+                signal.description =
+                    fmt::format("{}, measured by cache policy {} in Python.", signal.name, m_name);
                 if (!given.is_none()) signal.values = layer_numbers(given);
                 if (!signal.values.empty() && static_cast<int64_t>(signal.values.size()) != m_context.layers)
                     throw Error("running a cache policy", fmt::format("signals() of {}", m_name),
