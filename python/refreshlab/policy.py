@@ -107,8 +107,8 @@ class CachePolicy:
         """A refresh has written other content into ``view.written()``; entries are not changed here."""
 
     def signals(self) -> Mapping[str, Iterable[float | None] | NDArray[Any] | None]:
-        """Numbers that are recorded at each step, by name: a value for each layer, None where there is none. They are plotted, exported and compared
-        by triggers like ``cache_held``. Asked once before the first step, for the names, and behind each; the names stay."""
+        """Numbers that are recorded at each step, by name: a value for each layer, None where there is none. They are plotted and exported like
+        ``cache_held``, and trigger nothing. Asked once before the first step, for the names, and behind each; the names stay."""
         return {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CachePolicy:
