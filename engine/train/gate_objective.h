@@ -2,6 +2,7 @@
 
 #include "engine/model/gates/token_gate.h"
 #include "engine/model/llama_model.h"
+#include "engine/train/trainer.h"
 #include "engine/train/training_text.h"
 
 #include <ATen/core/Tensor.h>
@@ -22,11 +23,8 @@ struct ObjectiveOptions {
     GateSettings readings = {}; ///< of the kind of objective; each one of its choices
 };
 
-/// Loss of a gate on one text.
-struct GateLoss {
-    at::Tensor total;          ///< scalar, with gradients to the gate's weights
-    std::vector<double> parts; ///< in the order of ObjectiveKind::parts, unweighted
-};
+/// Loss of a gate on one text; parts in the order of ObjectiveKind::parts.
+using GateLoss = TrainingLoss;
 
 /// What a gate is trained for, with a frozen model. Threads  one owner.
 class GateObjective {

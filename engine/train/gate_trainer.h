@@ -1,10 +1,9 @@
 #pragma once
 
 #include "engine/train/gate_objective.h"
+#include "engine/train/trainer.h"
 
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,40 +25,20 @@ struct GateTraining {
     [[nodiscard]] std::string recipe() const; ///< all of it as JSON
 };
 
-/// Losses of a step, means over its texts.
-struct TrainingStep {
-    double total = 0;
-    std::vector<double> parts;
-};
-
-/// Trains a gate with AdamW (libtorch's; weight decay 0.01). The rate rises over the first twentieth of the steps and falls to 0 at the
-/// last one (our choice). Each epoch has the texts in an order of its own, drawn from the seed; a step is the mean over its texts.
-///
-/// Resuming  checkpoint() has weights, moments, step and losses. A training that goes on from it has the bits of one that was never left.
-/// Threads   one owner.
-class GateTrainer {
+/// Trains a gate, with weight decay 0.01 on all of it.
+class GateTrainer final : public Trainer {
 public:
     /// \param texts  not empty (asserted); outlive this, as the model does
     GateTrainer(const LlamaModel& model, const std::vector<TrainingText>& texts, GateTraining how);
-    ~GateTrainer();
+    ~GateTrainer() override;
 
-    /// Goes on from a checkpoint. Throws Error{bad_input}: no such file, damaged, or of another training.
-    void resume(const std::filesystem::path& path);
-    /// Through a temporary file, renamed. Throws Error{failure}.
-    void checkpoint(const std::filesystem::path& path) const;
-
-    [[nodiscard]] int64_t steps_done() const;
-    [[nodiscard]] const std::vector<TrainingStep>& losses() const;
-    [[nodiscard]] const TokenGate& gate() const;
-
-    /// One step. Throws Error{failure} where the loss or a gradient is not finite; nothing has changed then.
-    void step();
-    /// The loss of texts that are not trained on.
-    [[nodiscard]] TrainingStep loss_of(const std::vector<TrainingText>& texts) const;
+    [[nodiscard]] const TokenGate& gate() const { return *m_gate; }
 
 private:
-    struct Impl;
-    std::unique_ptr<Impl> m_impl;
+    [[nodiscard]] TrainingLoss loss(const TrainingText& text, int64_t number) const override;
+
+    std::unique_ptr<TokenGate> m_gate;
+    std::unique_ptr<GateObjective> m_objective;
 };
 
 } // namespace refreshlab

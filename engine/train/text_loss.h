@@ -15,5 +15,7 @@ struct TextLoss {
 /// \param text              n tokens; begin + 1 < n
 [[nodiscard]] TextLoss text_loss(const at::Tensor& model_rows, const at::Tensor& rows,
                                  const TrainingText& text, int64_t begin);
+/// Its next_token alone, of log-probabilities at token begin and up.
+[[nodiscard]] at::Tensor next_token_loss(const at::Tensor& rows, const TrainingText& text, int64_t begin);
 
 } // namespace refreshlab
