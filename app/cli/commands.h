@@ -27,6 +27,7 @@ using Command = std::function<int()>;
 [[nodiscard]] Command add_policies_command(CLI::App& app);
 [[nodiscard]] Command add_derive_command(CLI::App& app);
 [[nodiscard]] Command add_train_gate_command(CLI::App& app);
+[[nodiscard]] Command add_train_command(CLI::App& app);
 [[nodiscard]] Command add_profile_command(CLI::App& app);
 [[nodiscard]] Command
 add_figure_command(CLI::App& app); ///< in a build without the window it says so and fails

@@ -35,6 +35,8 @@ int fail(const std::string& text, int status) {
 /// An empty value is most often a variable of a script that was never set; taken as "not given" it would silently run
 /// something else. The prompt alone has its own message for that.
 void refuse_empty_values(CLI::App& command) {
+    for (CLI::App* below : command.get_subcommands({}))
+        refuse_empty_values(*below);
     for (CLI::Option* option : command.get_options()) {
         if (option->get_type_size() == 0 || option->get_name() == "--prompt") continue;
         option->check([](const std::string& value) { return value.empty() ? "is empty" : std::string(); });
@@ -74,6 +76,7 @@ int run_program(int argc, const char* const* argv) {
     add(add_policies_command);
     add(add_derive_command);
     add(add_train_gate_command);
+    add(add_train_command);
     add(add_profile_command);
     add(add_check_command);
     add(add_bench_command);

@@ -16,6 +16,9 @@ namespace refreshlab::app {
 [[nodiscard]] int carry_out(const ScoreCommandOptions& options);
 [[nodiscard]] int carry_out(const StudyCommandOptions& options);
 [[nodiscard]] int carry_out(const TrainGateOptions& options);
+[[nodiscard]] int carry_out(const TrainHealOptions& options);
+[[nodiscard]] int carry_out(const TrainStudentOptions& options);
+[[nodiscard]] int carry_out(const TrainTeacherOptions& options);
 [[nodiscard]] int carry_out(const ProfileOptions& options);
 
 } // namespace refreshlab::app

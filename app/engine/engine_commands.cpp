@@ -47,6 +47,9 @@ public:
     [[nodiscard]] int carry_out(const ScoreCommandOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const StudyCommandOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const TrainGateOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const TrainHealOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const TrainStudentOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const TrainTeacherOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const ProfileOptions& options) const override { return begin(options); }
 
     [[nodiscard]] std::unique_ptr<EngineLink>

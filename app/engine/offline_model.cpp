@@ -5,6 +5,7 @@
 #include "engine/base/error.h"
 
 #include <filesystem>
+#include <utility>
 
 namespace refreshlab::app {
 
@@ -18,7 +19,6 @@ RunConfig config_of(const std::string& model, int threads) {
     config.teacher_dir = model;
     config.device = "cpu";
     config.threads = threads;
-    note_threads(threads);
     return config;
 }
 
@@ -36,7 +36,10 @@ void check_files_of_work(const std::string& model, const std::vector<std::string
 }
 
 OfflineModel::OfflineModel(const std::string& model, int threads)
-    : m_config(config_of(model, threads))
+    : OfflineModel(config_of(model, threads)) {}
+
+OfflineModel::OfflineModel(RunConfig config)
+    : m_config((note_threads(config.threads), std::move(config)))
     , m_execution(make_execution(m_config))
     , m_scope(*m_execution)
     , m_pair(load_pair(m_config)) {}

@@ -14,12 +14,14 @@ namespace refreshlab::app {
 void check_files_of_work(const std::string& model, const std::vector<std::string>& texts,
                          const std::string& out);
 
-/// One model on the CPU, as the teacher of a pair. While this lives, the calling thread computes with its threads.
+/// One model on the CPU, as the teacher of a pair, or a pair. While this lives, the calling thread computes with its threads.
 class OfflineModel {
 public:
     /// \param model    a checkpoint folder or a .gguf file. Throws what load_pair() throws
     /// \param threads  0 = all cores that this process may use
     OfflineModel(const std::string& model, int threads);
+    /// The pair of a configuration. Throws what load_pair() throws
+    explicit OfflineModel(RunConfig config);
 
     [[nodiscard]] const ModelPair& pair() const { return *m_pair; }
     [[nodiscard]] const LlamaModel& model() const { return *m_pair->teacher; }

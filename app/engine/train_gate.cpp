@@ -1,6 +1,7 @@
 #include "app/base/output.h"
 #include "app/engine/carry_out.h"
 #include "app/engine/offline_model.h"
+#include "app/engine/training_run.h"
 #include "app/engine/work_progress.h"
 #include "app/options/train_gate_options.h"
 #include "engine/base/bytes_text.h"
@@ -12,26 +13,21 @@
 #include "engine/signals/nearest_name.h"
 #include "engine/train/gate_trainer.h"
 #include "engine/train/judge_gate.h"
+#include "engine/train/loss_table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <numeric>
-#include <optional>
 
 namespace refreshlab::app {
 
 namespace {
 
 namespace fs = std::filesystem;
-using Seconds = std::chrono::duration<double>;
 
 constexpr auto training_a_gate = "training a gate";
-constexpr Seconds between_checkpoints{20};
-constexpr Seconds between_losses{1}; ///< as often a window that shows them sees new ones
 
 const ObjectiveKind& objective_named(const std::string& method) {
     const auto kinds = all_objective_kinds();
@@ -84,79 +80,10 @@ GateTraining training_of(const TrainGateOptions& options) {
     return how;
 }
 
-std::string time_left(double seconds) {
-    if (seconds < 90) return fmt::format("{:.0f} s", seconds);
-    if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
-    return fmt::format("{:.1f} h", seconds / 3600);
-}
-
-/// Of the newest steps, so that it follows what is seen.
-double mean_loss(const std::vector<TrainingStep>& losses) {
-    const auto n = std::min<int64_t>(50, std::ssize(losses));
-    double sum = 0;
-    for (auto step = losses.end() - n; step != losses.end(); ++step)
-        sum += step->total;
-    return n > 0 ? sum / static_cast<double>(n) : 0;
-}
-
-/// The losses so far into the folder of --csv, as they stand there at the end: what a window follows. Nothing without a folder, or in one
-/// that cannot be written, which is said at the end.
-void show_losses(const GateTrainer& trainer, const TrainGateOptions& options) {
-    if (options.csv.empty()) return;
-    StudyResult so_far;
-    so_far.figures.push_back(loss_table(options.method, trainer.losses()));
-    try {
-        write_study(so_far, options.csv);
-    } catch (const Error&) { // the training is worth more
-    }
-}
-
-/// Trains until all steps are made. \return false: it was interrupted, and the checkpoint has all of it
-bool train(GateTrainer& trainer, const TrainGateOptions& options, const fs::path& part) {
-    const int64_t steps = options.steps;
-    using Clock = std::chrono::steady_clock;
-    const auto start = Clock::now();
-    auto saved = start, shown = start;
-    show_losses(trainer, options);
-    const int64_t before = trainer.steps_done();
-    WorkProgress progress;
-    while (trainer.steps_done() < steps) {
-        if (interrupted() != 0) {
-            if (trainer.steps_done() > 0) trainer.checkpoint(part);
-            show_losses(trainer, options);
-            return false;
-        }
-        try {
-            trainer.step();
-        } catch (const Error& e) {
-            const bool kept = fs::exists(part);
-            throw Error(e.doing(), e.object(), e.problem(),
-                        kept ? fmt::format("{}; {} holds the training before it", e.hint(), part.string())
-                             : e.hint(),
-                        e.kind());
-        }
-        const int64_t done = trainer.steps_done();
-        const Seconds took = Clock::now() - start;
-        progress.show(static_cast<double>(done) / static_cast<double>(steps),
-                      fmt::format("step {} of {}, loss {:.5g}, {} left", done, steps,
-                                  mean_loss(trainer.losses()),
-                                  time_left(took.count() / static_cast<double>(done - before) *
-                                            static_cast<double>(steps - done))));
-        if (Clock::now() - shown >= between_losses) {
-            show_losses(trainer, options);
-            shown = Clock::now();
-        }
-        if (Clock::now() - saved < between_checkpoints) continue;
-        trainer.checkpoint(part);
-        saved = Clock::now();
-    }
-    trainer.checkpoint(part);
-    return true;
-}
-
-int64_t tokens_of(const std::vector<TrainingText>& texts) {
-    return std::accumulate(texts.begin(), texts.end(), int64_t{0},
-                           [](int64_t sum, const TrainingText& text) { return sum + std::ssize(text.ids); });
+StudyTable losses_of(const GateTrainer& trainer, const std::string& method) {
+    const ObjectiveKind& kind = objective_named(method);
+    return loss_table("Training of a gate of " + method, {kind.parts.begin(), kind.parts.end()},
+                      trainer.losses());
 }
 
 } // namespace
@@ -175,18 +102,11 @@ int carry_out(const TrainGateOptions& options) {
     how.model = model_fingerprint(options.model);
     how.texts = texts_digest(texts[1]);
     GateTrainer trainer(model, texts[1], how);
-    const fs::path part = options.out + ".part";
-    if (!options.restart && fs::exists(part)) trainer.resume(part);
-    say("{} texts, {} tokens; {} more, {} tokens, held out\n", texts[1].size(), tokens_of(texts[1]),
-        texts[0].size(), tokens_of(texts[0]));
-    if (trainer.steps_done() > 0)
-        say("going on after step {} of {} ({})\n", trainer.steps_done(), how.steps, part.string());
-    note_interrupts();
-    if (!train(trainer, options, part)) {
-        say("interrupted after step {}: {} holds it, and the same command goes on\n", trainer.steps_done(),
-            part.string());
-        return 128 + interrupted();
-    }
+    const TrainingFiles files{options.out + ".part", options.csv};
+    const TrainingLock lock(files.part);
+    begin_training(trainer, files, options.restart, texts);
+    const auto losses = [&] { return losses_of(trainer, options.method); };
+    if (!train_to_end(trainer, files, losses)) return 128 + interrupted();
     save_gate(options.out, trainer.gate(), model.config(),
               {how.model, model_name(options.model), how.recipe()});
     // Judged as it is stored.
@@ -202,13 +122,13 @@ int carry_out(const TrainGateOptions& options) {
         if (judged) result.tables.push_back(*std::move(judged));
     }
     const TrainingStep held_out = trainer.loss_of(texts[0]);
-    result.figures.push_back(loss_table(options.method, trainer.losses()));
+    result.figures.push_back(losses());
     result.notes.push_back(fmt::format("Loss of the last steps {:.5g}, of texts held out {:.5g}.",
-                                       mean_loss(trainer.losses()), held_out.total));
+                                       newest_loss(trainer.losses()), held_out.total));
     if (!options.csv.empty()) write_study(result, options.csv);
     print("{}", to_markdown(result));
     std::error_code ignored;
-    fs::remove(part, ignored);
+    fs::remove(files.part, ignored);
     say("{}: {}\n", options.out, bytes_text(static_cast<int64_t>(fs::file_size(options.out))));
     return interrupted() == 0 ? 0 : 128 + interrupted();
 }

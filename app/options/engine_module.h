@@ -25,6 +25,9 @@ struct ScoreCommandOptions;
 struct StudyCommandOptions;
 struct SweepCommandOptions;
 struct TrainGateOptions;
+struct TrainHealOptions;
+struct TrainStudentOptions;
+struct TrainTeacherOptions;
 struct ProfileOptions;
 
 /// All that the program asks of the engine. The engine with libtorch is a library of its own, which is loaded when a command needs it:
@@ -51,6 +54,9 @@ public:
     [[nodiscard]] virtual int carry_out(const ScoreCommandOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const StudyCommandOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const TrainGateOptions& options) const = 0;
+    [[nodiscard]] virtual int carry_out(const TrainHealOptions& options) const = 0;
+    [[nodiscard]] virtual int carry_out(const TrainStudentOptions& options) const = 0;
+    [[nodiscard]] virtual int carry_out(const TrainTeacherOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const ProfileOptions& options) const = 0;
 
     /// The engine of a window. Throws Error{bad_input}: the trace cannot be written.

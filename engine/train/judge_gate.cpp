@@ -16,7 +16,7 @@ namespace refreshlab {
 namespace {
 
 constexpr int64_t shares[] = {2, 4, 8};
-constexpr int64_t most_loss_rows = 500, fewest_entries = 8;
+constexpr int64_t fewest_entries = 8;
 
 /// The gate's policy and those that it is compared with, with as many entries on average over the answer. Where it thins the prompt alone,
 /// its entries are a share of the prompt and all of the answer so far; others, which thin the answer too, have room for half of it. Else
@@ -102,41 +102,6 @@ std::optional<StudyTable> judge_gate(const LlamaModel& model, const std::shared_
         cells.push_back(mean_of(accuracy[row]));
         cells.push_back(mean_of(read[row]));
         table.rows.push_back(std::move(cells));
-    }
-    return table;
-}
-
-StudyTable loss_table(const std::string& method, const std::vector<TrainingStep>& losses) {
-    const auto kinds = all_objective_kinds();
-    const ObjectiveKind& kind = *std::ranges::find(kinds, method, &ObjectiveKind::method);
-    StudyTable table{"loss", "", {{"step"}, {"loss", 5}}, {}, {}};
-    TablePlot plot;
-    plot.name = "loss";
-    plot.title = fmt::format("Training of a gate of {}", method);
-    plot.kind = TablePlot::Kind::curves;
-    plot.x = "step";
-    plot.x_title = "step";
-    plot.parts.push_back({"loss", {"loss"}});
-    for (const std::string_view part : kind.parts) {
-        table.columns.push_back({std::string(part), 5});
-        plot.parts.push_back({std::string(part), {std::string(part)}});
-    }
-    table.plots.push_back(std::move(plot));
-    const int64_t steps = std::ssize(losses),
-                  each = std::max<int64_t>((steps + most_loss_rows - 1) / most_loss_rows, 1);
-    for (int64_t first = 0; first < steps; first += each) {
-        const int64_t n = std::min(each, steps - first);
-        std::vector<double> sums(kind.parts.size() + 1, 0);
-        for (int64_t i = first; i < first + n; ++i) {
-            const TrainingStep& step = losses[static_cast<size_t>(i)];
-            sums[0] += step.total;
-            for (size_t part = 0; part < step.parts.size(); ++part)
-                sums[part + 1] += step.parts[part];
-        }
-        std::vector<StudyCell> row{first + n};
-        for (const double sum : sums)
-            row.emplace_back(sum / static_cast<double>(n));
-        table.rows.push_back(std::move(row));
     }
     return table;
 }

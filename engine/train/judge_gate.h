@@ -25,7 +25,4 @@ namespace refreshlab {
                                                    const std::vector<TrainingText>& texts, uint64_t seed,
                                                    const std::function<bool(double)>& progress);
 
-/// The losses of a training as a table with its figure: means over so many steps that there are at most 500 rows.
-[[nodiscard]] StudyTable loss_table(const std::string& method, const std::vector<TrainingStep>& losses);
-
 } // namespace refreshlab

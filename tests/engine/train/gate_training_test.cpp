@@ -6,6 +6,7 @@
 #include "engine/train/frozen_llama.h"
 #include "engine/train/gate_trainer.h"
 #include "engine/train/judge_gate.h"
+#include "engine/train/loss_table.h"
 #include "tests/engine/model/support.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/refused.h"
@@ -447,7 +448,7 @@ TEST_CASE("a gate is judged beside others with as many entries", "[train]") {
     std::vector<TrainingStep> losses(1200);
     for (size_t i = 0; i < losses.size(); ++i)
         losses[i] = {static_cast<double>(i), {1, 2}};
-    const StudyTable table = loss_table("locret", losses);
+    const StudyTable table = loss_table("Training", {"KL", "next token"}, losses);
     REQUIRE(table.rows.size() == 400);
     CHECK(std::get<double>(table.rows[0][1]) == 1); // steps 1 to 3
     CHECK(std::get<int64_t>(table.rows[0][0]) == 3);

@@ -7,16 +7,18 @@
 #include "engine/train/models/model_trainer.h"
 #include "tests/engine/model/support.h"
 #include "tests/engine/session/tiny_pair.h"
-#include "tests/support/refused.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 namespace model_training_test {
@@ -24,6 +26,7 @@ namespace model_training_test {
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -74,6 +77,21 @@ at::Tensor own_logits(const LlamaModel& model, const std::vector<int32_t>& ids) 
 bool close(const at::Tensor& a, const at::Tensor& b, double share = 1e-3) {
     return (a - b).abs().max().item<double>() < share * b.abs().max().item<double>();
 }
+
+/// The models are too small for more than one thread.
+class OneThread {
+public:
+    OneThread()
+        : m_before(at::get_num_threads()) {
+        at::set_num_threads(1);
+    }
+    OneThread(const OneThread&) = delete;
+    OneThread& operator=(const OneThread&) = delete;
+    ~OneThread() { at::set_num_threads(m_before); }
+
+private:
+    int m_before;
+};
 
 /// Updates that are not zero any more.
 void disturb(const ModelTrainer& trainer, uint32_t salt) {
@@ -187,6 +205,7 @@ TEST_CASE("the merged student gives the rows of the training's pass", "[train]")
 }
 
 TEST_CASE("the gradient of a healing's loss is its slope", "[train]") {
+    const OneThread one_thread;
     const auto teacher = tiny_model(31, small_vocabulary);
     const auto student = derived(*teacher, "bits=3,group=8");
     const auto texts = texts_of(1, 7);
@@ -217,6 +236,7 @@ TEST_CASE("the gradient of a healing's loss is its slope", "[train]") {
 }
 
 TEST_CASE("a training that goes on from a checkpoint has the bits of one that was never left", "[train]") {
+    const OneThread one_thread;
     const auto teacher = tiny_model(31, small_vocabulary);
     const auto student = derived(*teacher, "bits=3,group=8");
     const auto texts = texts_of(5, 10);
@@ -248,10 +268,31 @@ TEST_CASE("a training that goes on from a checkpoint has the bits of one that wa
 
     all.low_rank->rank = 5;
     ModelTrainer other(teacher.get(), *student, texts, all);
-    CHECK_THROWS(other.resume(part));
+    CHECK_THROWS_WITH(other.resume(part),
+                      ContainsSubstring("was begun with another model, other texts or other options"));
+}
+
+TEST_CASE("a loss that is not finite stops a healing before anything changes", "[train]") {
+    const auto teacher = tiny_model(31, small_vocabulary);
+    const auto student = derived(*teacher, "bits=3,group=8");
+    const auto texts = texts_of(2, 50);
+    ModelTrainer trainer(teacher.get(), *student, texts, healing());
+    trainer.step();
+    at::Tensor matrix = trainer.updates()->matrices().front();
+    {
+        const c10::AutoGradMode off(false);
+        matrix.fill_(std::numeric_limits<float>::infinity());
+    }
+    const auto before = copies(trainer.updates()->matrices());
+    CHECK_THROWS_WITH(trainer.step(), ContainsSubstring("not finite") && ContainsSubstring("step 2"));
+    CHECK(trainer.steps_done() == 1);
+    const auto after = copies(trainer.updates()->matrices());
+    for (size_t i = 0; i < after.size(); ++i)
+        CHECK(at::equal(before[i], after[i]));
 }
 
 TEST_CASE("a healed student is nearer to its teacher, on texts held out as well", "[train]") {
+    const OneThread one_thread;
     const auto teacher = tiny_model(31, small_vocabulary);
     const auto student = derived(*teacher, "bits=2,group=8");
     const auto texts = texts_of(16, 20), held_out = texts_of(4, 60);
@@ -268,6 +309,7 @@ TEST_CASE("a healed student is nearer to its teacher, on texts held out as well"
 }
 
 TEST_CASE("a model is trained from nothing, and a student with all its weights", "[train]") {
+    const OneThread one_thread;
     ModelConfig shape = tiny_model(1, small_vocabulary)->config();
     const auto start = new_model(shape, 5, at::kCPU);
     // A language: each token is followed by its double.

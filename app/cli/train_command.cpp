@@ -1,0 +1,26 @@
+#include "app/cli/train_commands.h"
+#include "engine/base/check.h"
+
+#include <utility>
+#include <vector>
+
+namespace refreshlab::app {
+
+Command add_train_command(CLI::App& app) {
+    CLI::App* train =
+        app.add_subcommand("train", "Trains students and teachers (docs/howto/train-a-student.md)");
+    train->require_subcommand(1);
+    std::vector<std::pair<CLI::App*, Command>> commands;
+    for (Command (*add)(CLI::App&) : {add_train_heal, add_train_student, add_train_teacher}) {
+        Command command = add(*train);
+        commands.emplace_back(train->get_subcommands({}).back(), std::move(command));
+    }
+    return [commands] {
+        for (const auto& [subcommand, command] : commands)
+            if (subcommand->parsed()) return command();
+        RL_ASSERT(false);
+        return 1;
+    };
+}
+
+} // namespace refreshlab::app

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "app/cli/commands.h"
+
+namespace refreshlab::app {
+
+// The subcommands of `train`.
+[[nodiscard]] Command add_train_heal(CLI::App& train);
+[[nodiscard]] Command add_train_student(CLI::App& train);
+[[nodiscard]] Command add_train_teacher(CLI::App& train);
+
+} // namespace refreshlab::app

@@ -1,0 +1,146 @@
+#include "app/cli/train_model_options.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/signals/nearest_name.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+namespace refreshlab::app {
+
+namespace {
+
+void read_recipe(CLI::App& command, const std::string& file) {
+    const auto fail = [&](const std::string& problem, const std::string& hint = {}) {
+        throw Error("reading a recipe", file, problem, hint);
+    };
+    const nlohmann::json recipe = read_json_file(file);
+    if (!recipe.is_object()) fail("is no JSON object");
+    const std::string whose = recipe.value("train", nlohmann::json()).is_string()
+                                  ? recipe["train"].get<std::string>()
+                                  : std::string();
+    if (whose != command.get_name())
+        fail("\"train\" is \"" + whose + "\", not \"" + command.get_name() + "\"");
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command.get_options())
+        for (const std::string& name : option->get_lnames())
+            if (name != "help" && name != "recipe" && name != "restart") names.push_back(name);
+    const auto word = [&](const std::string& key, const nlohmann::json& value) -> std::string {
+        if (value.is_string()) return value.get<std::string>();
+        if (!value.is_number() && !value.is_boolean()) fail(key + " is neither text nor number");
+        return value.dump();
+    };
+    for (const auto& [key, value] : recipe.items()) {
+        if (key == "train") continue;
+        if (std::ranges::find(names, key) == names.end())
+            fail("'" + key + "' is no option of train " + command.get_name(),
+                 name_hint(key, std::vector<std::string_view>(names.begin(), names.end()), "options"));
+        CLI::Option* option = command.get_option("--" + key);
+        if (option->count() > 0) continue; // the command line's
+        if (value.is_boolean() && !value.get<bool>() && option->get_type_size() == 0) continue;
+        if (value.is_array()) {
+            for (const nlohmann::json& one : value)
+                option->add_result(word(key, one));
+        } else {
+            option->add_result(word(key, value));
+        }
+        try {
+            option->run_callback();
+        } catch (const CLI::ParseError& e) {
+            fail(e.what());
+        }
+    }
+}
+
+} // namespace
+
+void add_training_options(CLI::App& command, TrainModelOptions& options, const std::string& rate) {
+    command
+        .add_option("--texts", options.texts,
+                    "Texts: .jsonl files of prompts with answers, or plain texts; every eighth text is held "
+                    "out. May be repeated")
+        ->type_name("FILE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(true);
+    command
+        .add_option("-o,--out", options.out,
+                    "The model folder that is made. DIR.part beside it is the training so far: the same "
+                    "command goes on from it")
+        ->type_name("DIR");
+    command
+        .add_option("--csv", options.csv,
+                    "Writes losses and the comparison as tables, and how they are drawn, into this folder")
+        ->type_name("DIR");
+    command.add_option("--dtype", options.dtype, "Of the weights written: f32 (the default), bf16, f16")
+        ->type_name("DTYPE")
+        ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+    command.add_option("--steps", options.steps, "Steps (default 1000)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 10'000'000));
+    command.add_option("--batch", options.batch, "Texts of a step (default 4)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 4096));
+    command.add_option("--length", options.length, "Most tokens of a text (default 512)")
+        ->type_name("N")
+        ->check(CLI::Range(64, 1 << 20));
+    command.add_option("--learning-rate", options.learning_rate, "Of AdamW (default " + rate + ")")
+        ->type_name("X")
+        ->check(CLI::Range(1e-8, 1.0));
+    command
+        .add_option(
+            "--schedule", options.schedule,
+            "How the rate falls after the first twentieth of the steps, in which it rises: cosine (the "
+            "default; to a tenth) or linear (to 0)")
+        ->type_name("NAME")
+        ->check(CLI::IsMember({"cosine", "linear"}));
+    command
+        .add_option("--judged", options.judged,
+                    "Texts held out that the comparison at the end reads at most (default 32)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1'000'000));
+    command
+        .add_option("--seed", options.seed, "Of first weights, readings and the order of texts (default 0)")
+        ->type_name("N");
+    command.add_option("--device", options.device, "cpu (the default) or cuda[:i]")->type_name("NAME");
+    command.add_option("--threads", options.threads, "CPU threads; 0 = all cores that this process may use")
+        ->type_name("N")
+        ->check(CLI::Range(0, 4096));
+    command.add_flag("--restart", options.restart, "Begin again, whatever DIR.part holds");
+}
+
+void add_reading_options(CLI::App& command, StudentReadingOptions& options, const std::string& shares) {
+    command.add_option("--teacher", options.teacher, "A checkpoint folder or a .gguf file")
+        ->type_name("MODEL");
+    command
+        .add_option("--student", options.student,
+                    "A checkpoint folder or a .gguf file of the teacher's KV geometry, or derive:SPEC")
+        ->type_name("MODEL");
+    command
+        .add_option("--shares", options.shares,
+                    "Shares of texts that are read alone, and behind a prefix of the teacher's without a "
+                    "refresh; all others have refreshes too (default " +
+                        shares + ")")
+        ->type_name("A,P")
+        ->delimiter(',');
+    command
+        .add_option("--longest", options.longest,
+                    "Most tokens between two refreshes; the distance is drawn for each text (default 64)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1 << 20));
+}
+
+std::function<void()> add_recipe_option(CLI::App& command) {
+    auto file = std::make_shared<std::string>();
+    command
+        .add_option("--recipe", *file,
+                    "Options from a JSON file: {\"train\": \"" + command.get_name() +
+                        "\", \"steps\": 500, ...}. The command line goes before it")
+        ->type_name("FILE");
+    return [&command, file] {
+        if (!file->empty()) read_recipe(command, *file);
+    };
+}
+
+} // namespace refreshlab::app

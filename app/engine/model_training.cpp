@@ -1,0 +1,191 @@
+#include "app/engine/model_training.h"
+
+#include "app/base/output.h"
+#include "app/engine/work_progress.h"
+#include "engine/base/bytes_text.h"
+#include "engine/base/error.h"
+#include "engine/base/interrupt.h"
+#include "engine/base/json_file.h"
+#include "engine/control/derive/derive_spec.h"
+#include "engine/model/derive/write_folder.h"
+#include "engine/train/loss_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace refreshlab::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+at::ScalarType stored_dtype(const std::string& name) {
+    for (const Dtype dtype : {Dtype::bf16, Dtype::f16})
+        if (to_string(dtype) == name) return scalar_type(dtype);
+    return at::kFloat;
+}
+
+fs::path without_slash(const fs::path& folder) {
+    return folder.has_filename() ? folder : folder.parent_path();
+}
+
+/// A folder that gets its name when it is whole, and is gone else.
+class NewFolder {
+public:
+    explicit NewFolder(fs::path path)
+        : m_path(std::move(path))
+        , m_now(temporary_beside(m_path)) {}
+    NewFolder(const NewFolder&) = delete;
+    NewFolder& operator=(const NewFolder&) = delete;
+    ~NewFolder() {
+        std::error_code ignored;
+        if (!m_whole) fs::remove_all(m_now, ignored);
+    }
+    [[nodiscard]] const fs::path& now() const { return m_now; }
+    void keep() {
+        require_new_folder(m_path);
+        std::error_code error;
+        fs::rename(m_now, m_path, error); // an empty folder may be there
+        if (error)
+            throw Error("writing a model folder", m_path.string(), error.message(), {}, ErrorKind::failure);
+        m_whole = true;
+    }
+
+private:
+    fs::path m_path, m_now;
+    bool m_whole = false;
+};
+
+} // namespace
+
+void require_option(const std::string& doing, const char* option, const std::string& value) {
+    if (value.empty()) throw Error(doing, option, "is missing", "give it, or a --recipe that has it");
+}
+
+void check_training_files(const TrainModelOptions& options, std::vector<NamedFile> inputs) {
+    require_option("training a model", "--texts", options.texts.empty() ? "" : options.texts.front());
+    require_option("training a model", "--out", options.out);
+    for (const std::string& file : options.texts)
+        inputs.push_back({"--texts", file});
+    const fs::path out = without_slash(options.out);
+    if (out.extension() == ".gguf" || out.extension() == ".safetensors")
+        throw Error("training a model", out.string(), "a training writes a model folder",
+                    "name a folder; llama.cpp's convert_hf_to_gguf.py makes a GGUF file of it");
+    std::erase_if(inputs, [](const NamedFile& input) { return is_derivation(input.path); });
+    check_outputs(std::vector<NamedFile>{{"--out", out.string()}, {"--csv", options.csv}}, inputs);
+    const fs::path folder = fs::absolute(out).parent_path();
+    if (!fs::is_directory(folder))
+        throw Error("writing --out", folder.string(), "no such folder", "make it first");
+    require_new_folder(out);
+}
+
+ModelTraining training_of(const TrainModelOptions& options, const std::string& name, double learning_rate) {
+    ModelTraining how;
+    how.name = name;
+    how.steps = options.steps;
+    how.batch = options.batch;
+    how.learning_rate = options.learning_rate > 0 ? options.learning_rate : learning_rate;
+    how.schedule =
+        options.schedule == "linear" ? TrainingPlan::Schedule::linear : TrainingPlan::Schedule::cosine;
+    how.seed = options.seed;
+    return how;
+}
+
+RunConfig pair_to_train(const TrainModelOptions& options, const std::string& teacher,
+                        const std::string& student) {
+    RunConfig config;
+    config.mode = Mode::overfill;
+    config.teacher_dir = teacher;
+    config.student_dir = settled_model(student);
+    config.device = options.device;
+    config.dtype = Dtype::f32;
+    config.threads = options.threads;
+    if (is_derivation(config.student_dir) && derivation_of(config.student_dir).depends_on_prompt())
+        throw Error("training a model", student, "is measured on a prompt, and a training has none",
+                    "name its text: derive:...,text=FILE");
+    return config;
+}
+
+ReadingShares shares_of(const StudentReadingOptions& options, double alone, double prefix) {
+    ReadingShares shares{alone, prefix, options.longest};
+    if (options.shares.empty()) return shares;
+    if (options.shares.size() == 2) {
+        shares.alone = options.shares[0];
+        shares.prefix = options.shares[1];
+    }
+    if (options.shares.size() != 2 || shares.alone < 0 || shares.prefix < 0 ||
+        shares.alone + shares.prefix > 1)
+        throw Error("training a model", "--shares", "are two shares, of texts read alone and behind a prefix",
+                    "0.25,0.25 reads the other half with refreshes");
+    return shares;
+}
+
+int64_t folder_bytes(const fs::path& folder) {
+    int64_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(folder))
+        if (entry.is_regular_file()) bytes += static_cast<int64_t>(entry.file_size());
+    return bytes;
+}
+
+int train_model(const TrainModelOptions& options, ModelTraining how, const ModelPair& pair,
+                const LlamaModel* teacher, const LlamaModel& student, const ModelSource& source,
+                const Judge& judge) {
+    if (options.length > student.config().max_position)
+        throw Error("training a model", "--length",
+                    fmt::format("{} tokens are more than the model's context of {}", options.length,
+                                student.config().max_position));
+    auto texts = held_out_and_trained(
+        read_training_texts(pair, {options.texts.begin(), options.texts.end()}, options.length));
+    how.texts = texts_digest(texts[1]);
+    ModelTrainer trainer(teacher, student, texts[1], how);
+    const fs::path out = without_slash(options.out);
+    const TrainingFiles files{out.string() + ".part", options.csv};
+    const TrainingLock lock(files.part);
+    begin_training(trainer, files, options.restart, texts);
+    const auto losses = [&] {
+        return loss_table("Training of " + out.filename().string(), ModelTrainer::parts(teacher != nullptr),
+                          trainer.losses());
+    };
+    if (!train_to_end(trainer, files, losses)) return 128 + interrupted();
+
+    NewFolder folder(out);
+    write_folder(source, *trainer.model(stored_dtype(options.dtype)), folder.now());
+    // Judged as it is stored.
+    const auto stored = LlamaModel::load(folder.now(), student.device(), at::kFloat);
+    if (stored->config().vocab_size > student.config().vocab_size)
+        stored->keep_vocabulary(student.config().vocab_size);
+    texts[0].resize(std::min(texts[0].size(), static_cast<size_t>(options.judged)));
+    std::optional<Finding> finding;
+    {
+        WorkProgress progress;
+        const std::function<bool(double)> show = [&](double done) {
+            progress.show(done, "comparing on texts held out");
+            return interrupted() == 0;
+        };
+        finding = judge({trainer, *stored, folder.now(), texts[0], show});
+    }
+    if (!finding) {
+        say("interrupted after all steps: {} holds them, and the same command goes on\n",
+            files.part.string());
+        return 128 + interrupted();
+    }
+    finding->result.figures.push_back(losses());
+    finding->result.notes.push_back(
+        fmt::format("Loss of the newest steps {:.5g}.", newest_loss(trainer.losses())));
+    write_file(
+        folder.now() / "README.md",
+        fmt::format(
+            "{}\n{}\nMade with\n\n```\n{}\n```\n\nAll that decided on its bits, beside libtorch, threads and "
+            "processor (models and texts by digest):\n\n```\n{}\n```\n",
+            finding->card, to_markdown(finding->result), options.command, how.recipe()));
+    folder.keep();
+    if (!options.csv.empty()) write_study(finding->result, options.csv);
+    print("{}", to_markdown(finding->result));
+    std::error_code ignored;
+    fs::remove(files.part, ignored);
+    say("{}: {}\n", out.string(), bytes_text(folder_bytes(out)));
+    return 0;
+}
+
+} // namespace refreshlab::app

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "app/base/output.h"
+#include "app/engine/training_run.h"
+#include "app/options/train_model_options.h"
+#include "engine/model/model_source.h"
+#include "engine/session/pair/model_pair.h"
+#include "engine/train/models/model_trainer.h"
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace refreshlab::app {
+
+/// Refuses before the work what cannot be an output or an input. Throws Error{bad_input}.
+/// \param inputs  what else the command reads: models
+void check_training_files(const TrainModelOptions& options, std::vector<NamedFile> inputs);
+/// A place that a recipe or the command line must name. Throws Error{bad_input}.
+void require_option(const std::string& doing, const char* option, const std::string& value);
+/// Steps, batch, rate, schedule and seed of the options. \param learning_rate  the command's own
+[[nodiscard]] ModelTraining training_of(const TrainModelOptions& options, const std::string& name,
+                                        double learning_rate);
+/// The configuration of a pair that is read for a training: f32, on the device asked for.
+[[nodiscard]] RunConfig pair_to_train(const TrainModelOptions& options, const std::string& teacher,
+                                      const std::string& student);
+/// The shares of the options, or these. Throws Error{bad_input} where they are no shares.
+[[nodiscard]] ReadingShares shares_of(const StudentReadingOptions& options, double alone, double prefix);
+
+/// A model that was trained, as it stands in its folder.
+struct TrainedModel {
+    const ModelTrainer& trainer;
+    const LlamaModel& model; ///< read again from the folder, in f32
+    std::filesystem::path folder;
+    const std::vector<TrainingText>& held_out; ///< as many as shall be judged
+    const std::function<bool(double)>& progress;
+};
+/// What a command says of it: tables and sentences for the screen and the folder's README.md, whose head is in `card`; nothing where it was
+/// cancelled. It may put more files into the folder.
+struct Finding {
+    StudyResult result;
+    std::string card;
+};
+using Judge = std::function<std::optional<Finding>(const TrainedModel&)>;
+
+/// Reads texts, trains, writes the folder, judges, and prints. The folder has its name when it is whole.
+/// \param pair      tokenizer and template for the texts
+/// \param teacher   null: none
+/// \param source    of the student's configuration and tokenizer
+/// \return the exit status
+[[nodiscard]] int train_model(const TrainModelOptions& options, ModelTraining how, const ModelPair& pair,
+                              const LlamaModel* teacher, const LlamaModel& student, const ModelSource& source,
+                              const Judge& judge);
+
+/// Bytes of all files in a folder.
+[[nodiscard]] int64_t folder_bytes(const std::filesystem::path& folder);
+
+} // namespace refreshlab::app

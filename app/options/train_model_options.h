@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace refreshlab::app {
+
+/// What every training of a model is asked for: `train heal`, `train student`, `train teacher`.
+struct TrainModelOptions {
+    std::vector<std::string> texts;
+    std::string out, csv, dtype = "f32", schedule = "cosine", device = "cpu";
+    int64_t steps = 1000, batch = 4, length = 512, judged = 32;
+    double learning_rate = 0; ///< 0: the command's own
+    uint64_t seed = 0;
+    std::string command; ///< the words of the command line, for the folder's README.md
+    int threads = 0;
+    bool restart = false;
+};
+
+/// How a student reads texts while it is trained.
+struct StudentReadingOptions {
+    std::string teacher, student;
+    std::vector<double> shares; ///< alone and behind a prefix; empty: the command's own
+    int64_t longest = 64;
+};
+
+} // namespace refreshlab::app
