@@ -135,6 +135,12 @@ int train_model(const TrainModelOptions& options, ModelTraining how, const Model
         throw Error("training a model", "--length",
                     fmt::format("{} tokens are more than the model's context of {}", options.length,
                                 student.config().max_position));
+    if (source.config().vocab_size != student.config().vocab_size)
+        throw Error("training a model", source.path().string(),
+                    fmt::format("its vocabulary of {} is padded otherwise than the teacher's, {} rows are left",
+                                source.config().vocab_size, student.config().vocab_size),
+                    "cut both to one size");
+    static_cast<void>(source.folder_texts(student.config(), "float32")); // may refuse, and shall do so now
     auto texts = held_out_and_trained(
         read_training_texts(pair, {options.texts.begin(), options.texts.end()}, options.length));
     how.texts = texts_digest(texts[1]);
@@ -153,8 +159,6 @@ int train_model(const TrainModelOptions& options, ModelTraining how, const Model
     write_folder(source, *trainer.model(stored_dtype(options.dtype)), folder.now());
     // Judged as it is stored.
     const auto stored = LlamaModel::load(folder.now(), student.device(), at::kFloat);
-    if (stored->config().vocab_size > student.config().vocab_size)
-        stored->keep_vocabulary(student.config().vocab_size);
     texts[0].resize(std::min(texts[0].size(), static_cast<size_t>(options.judged)));
     std::optional<Finding> finding;
     {
