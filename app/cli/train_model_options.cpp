@@ -73,6 +73,14 @@ void add_training_options(CLI::App& command, TrainModelOptions& options, const s
         .add_option("--csv", options.csv,
                     "Writes losses and the comparison as tables, and how they are drawn, into this folder")
         ->type_name("DIR");
+    command
+        .add_option(
+            "--samples", options.samples,
+            "Records a short decode of the model now and then as a run of this trace, which the window opens")
+        ->type_name("FILE.rlt");
+    command.add_option("--sample-every", options.sample_every, "Steps between two samples (default 100)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 10'000'000));
     command.add_option("--dtype", options.dtype, "Of the weights written: f32 (the default), bf16, f16")
         ->type_name("DTYPE")
         ->check(CLI::IsMember({"f32", "bf16", "f16"}));

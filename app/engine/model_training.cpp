@@ -1,6 +1,7 @@
 #include "app/engine/model_training.h"
 
 #include "app/base/output.h"
+#include "app/engine/training_samples.h"
 #include "app/engine/work_progress.h"
 #include "engine/base/bytes_text.h"
 #include "engine/base/error.h"
@@ -73,7 +74,10 @@ void check_training_files(const TrainModelOptions& options, std::vector<NamedFil
         throw Error("training a model", out.string(), "a training writes a model folder",
                     "name a folder; llama.cpp's convert_hf_to_gguf.py makes a GGUF file of it");
     std::erase_if(inputs, [](const NamedFile& input) { return is_derivation(input.path); });
-    check_outputs(std::vector<NamedFile>{{"--out", out.string()}, {"--csv", options.csv}}, inputs);
+    check_outputs(std::vector<NamedFile>{{"--out", out.string()},
+                                         {"--csv", options.csv},
+                                         {"--samples", options.samples}},
+                  inputs);
     const fs::path folder = fs::absolute(out).parent_path();
     if (!fs::is_directory(folder))
         throw Error("writing --out", folder.string(), "no such folder", "make it first");
@@ -136,10 +140,11 @@ int train_model(const TrainModelOptions& options, ModelTraining how, const Model
                     fmt::format("{} tokens are more than the model's context of {}", options.length,
                                 student.config().max_position));
     if (source.config().vocab_size != student.config().vocab_size)
-        throw Error("training a model", source.path().string(),
-                    fmt::format("its vocabulary of {} is padded otherwise than the teacher's, {} rows are left",
-                                source.config().vocab_size, student.config().vocab_size),
-                    "cut both to one size");
+        throw Error(
+            "training a model", source.path().string(),
+            fmt::format("its vocabulary of {} is padded otherwise than the teacher's, {} rows are left",
+                        source.config().vocab_size, student.config().vocab_size),
+            "cut both to one size");
     static_cast<void>(source.folder_texts(student.config(), "float32")); // may refuse, and shall do so now
     auto texts = held_out_and_trained(
         read_training_texts(pair, {options.texts.begin(), options.texts.end()}, options.length));
@@ -153,7 +158,12 @@ int train_model(const TrainModelOptions& options, ModelTraining how, const Model
         return loss_table("Training of " + out.filename().string(), ModelTrainer::parts(teacher != nullptr),
                           trainer.losses());
     };
-    if (!train_to_end(trainer, files, losses)) return 128 + interrupted();
+    const Mode mode = teacher != nullptr      ? Mode::overfill
+                      : how.name == "teacher" ? Mode::teacher
+                                              : Mode::student;
+    TrainingSamples samples(options.samples, options.sample_every, pair, mode, out.string(),
+                            texts[0].front());
+    if (!train_to_end(trainer, files, losses, [&] { samples.take(trainer); })) return 128 + interrupted();
 
     NewFolder folder(out);
     write_folder(source, *trainer.model(stored_dtype(options.dtype)), folder.now());

@@ -105,7 +105,8 @@ void begin_training(Trainer& trainer, const TrainingFiles& files, bool restart,
     note_interrupts();
 }
 
-bool train_to_end(Trainer& trainer, const TrainingFiles& files, const std::function<StudyTable()>& losses) {
+bool train_to_end(Trainer& trainer, const TrainingFiles& files, const std::function<StudyTable()>& losses,
+                  const std::function<void()>& stepped) {
     const int64_t steps = trainer.steps(), before = trainer.steps_done();
     const auto start = Clock::now();
     auto shown = start, next_save = start + std::chrono::duration_cast<Clock::duration>(between_checkpoints);
@@ -127,6 +128,7 @@ bool train_to_end(Trainer& trainer, const TrainingFiles& files, const std::funct
             return false;
         }
         kept(files.part, [&] { trainer.step(); });
+        if (stepped) stepped();
         const int64_t done = trainer.steps_done();
         const Seconds took = Clock::now() - start;
         progress.show(static_cast<double>(done) / static_cast<double>(steps),

@@ -38,10 +38,12 @@ void begin_training(Trainer& trainer, const TrainingFiles& files, bool restart,
 
 /// Makes the steps that are left, with progress, a checkpoint every 20 seconds (or as seldom that writing takes a twentieth of the time) and the
 /// losses so far in the folder of tables once a second. Throws as Trainer, saying what holds the training before the fault.
-/// \param losses  the table of the losses so far
+/// \param losses   the table of the losses so far
+/// \param stepped  called after every step; null: nobody
 /// \return false: it was interrupted, and the checkpoint has all of it; it is said
 [[nodiscard]] bool train_to_end(Trainer& trainer, const TrainingFiles& files,
-                                const std::function<StudyTable()>& losses);
+                                const std::function<StudyTable()>& losses,
+                                const std::function<void()>& stepped = {});
 
 /// Of the newest 50 steps, so that it follows what is seen.
 [[nodiscard]] double newest_loss(const std::vector<TrainingStep>& losses);

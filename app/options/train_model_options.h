@@ -9,8 +9,8 @@ namespace refreshlab::app {
 /// What every training of a model is asked for: `train heal`, `train student`, `train teacher`.
 struct TrainModelOptions {
     std::vector<std::string> texts;
-    std::string out, csv, dtype = "f32", schedule = "cosine", device = "cpu";
-    int64_t steps = 1000, batch = 4, length = 512, judged = 32;
+    std::string out, csv, samples, dtype = "f32", schedule = "cosine", device = "cpu";
+    int64_t steps = 1000, batch = 4, length = 512, judged = 32, sample_every = 100;
     double learning_rate = 0; ///< 0: the command's own
     uint64_t seed = 0;
     std::string command; ///< the words of the command line, for the folder's README.md

@@ -51,7 +51,9 @@ std::vector<std::string> training(const std::string& what, const std::string& ou
 TEST_CASE("a student is healed, its losses are drawn, and a run takes it", "[cli][train]") {
     const Scratch scratch("train-heal");
     const std::string out = scratch / "healed", tables = scratch / "tables";
-    const Outcome made = refreshlab_cli(training("heal", out + "/", {"--csv", tables}));
+    const Outcome made = refreshlab_cli(training(
+        "heal", out + "/",
+        {"--csv", tables, "--samples", scratch / "samples.rlt", "--sample-every", "2", "--steps", "4"}));
     INFO(made.err);
     REQUIRE(made.status == 0);
     CHECK_THAT(made.out,
@@ -59,6 +61,12 @@ TEST_CASE("a student is healed, its losses are drawn, and a run takes it", "[cli
     CHECK_THAT(made.err, ContainsSubstring("held out") && ContainsSubstring("left"));
     CHECK_THAT(refreshlab::read_file(out + "/README.md"),
                ContainsSubstring("no refresh") && ContainsSubstring("train heal --teacher"));
+    // Samples are runs of a trace, and change nothing.
+    CHECK_THAT(refreshlab_cli({"info", scratch / "samples.rlt"}).out,
+               ContainsSubstring("step 2") && ContainsSubstring("step 4"));
+    REQUIRE(refreshlab_cli(training("heal", scratch / "silent", {"--steps", "4"})).status == 0);
+    CHECK(refreshlab::read_file(out + "/model.safetensors") ==
+          refreshlab::read_file(scratch / "silent/model.safetensors"));
     CHECK(fs::exists(out + "/adapter.safetensors"));
     CHECK(!fs::exists(out + ".part"));
     CHECK(!fs::exists(out + ".part.lock"));
@@ -72,10 +80,13 @@ TEST_CASE("a student is healed, its losses are drawn, and a run takes it", "[cli
 TEST_CASE("a teacher is trained from nothing, and a student of it", "[cli][train]") {
     const Scratch scratch("train-teacher");
     const std::string teacher = scratch / "teacher", student = scratch / "student";
-    const Outcome made = refreshlab_cli(training("teacher", teacher, {"--dtype", "bf16"}));
+    const Outcome made = refreshlab_cli(
+        training("teacher", teacher,
+                 {"--dtype", "bf16", "--samples", scratch / "samples.rlt", "--sample-every", "3"}));
     INFO(made.err);
     REQUIRE(made.status == 0);
     CHECK_THAT(made.out, ContainsSubstring("perplexity"));
+    CHECK_THAT(refreshlab_cli({"info", scratch / "samples.rlt"}).out, ContainsSubstring("step 3"));
     const Outcome taught = refreshlab_cli(training(
         "student", student, {"--teacher", teacher, "--student", "assets/models/llama-tales-student"}));
     INFO(taught.err);
