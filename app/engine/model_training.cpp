@@ -10,6 +10,7 @@
 #include "engine/control/derive/derive_spec.h"
 #include "engine/model/derive/write_folder.h"
 #include "engine/train/loss_table.h"
+#include "engine/train/models/judge_student.h"
 
 #include <fmt/format.h>
 
@@ -123,6 +124,27 @@ ReadingShares shares_of(const StudentReadingOptions& options, double alone, doub
         throw Error("training a model", "--shares", "are two shares, of texts read alone and behind a prefix",
                     "0.25,0.25 reads the other half with refreshes");
     return shares;
+}
+
+void require_one_geometry(const std::string& doing, const ModelPair& pair) {
+    if (pair.geometry_difference)
+        throw Error(doing, pair.student_dir, "reads no entry of this teacher: " + *pair.geometry_difference,
+                    "take a pair with one KV geometry");
+}
+
+std::shared_ptr<const ModelSource> source_of_student(const ModelPair& pair) {
+    return ModelSource::open(is_derivation(pair.student_dir) ? pair.teacher_dir : pair.student_dir);
+}
+
+std::optional<StudyResult> split_before_and_after(const ModelPair& pair, const TrainedModel& trained) {
+    const auto half = [&](double from) {
+        return [&trained, from](double done) { return trained.progress(from + done / 2); };
+    };
+    const auto before = split_student(*pair.teacher, *pair.student, trained.held_out, half(0));
+    if (!before) return std::nullopt;
+    const auto after = split_student(*pair.teacher, trained.model, trained.held_out, half(0.5));
+    if (!after) return std::nullopt;
+    return compared_splits(*before, *after);
 }
 
 int64_t folder_bytes(const fs::path& folder) {

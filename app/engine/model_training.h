@@ -9,6 +9,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace refreshlab::app {
@@ -51,6 +53,15 @@ using Judge = std::function<std::optional<Finding>(const TrainedModel&)>;
 [[nodiscard]] int train_model(const TrainModelOptions& options, ModelTraining how, const ModelPair& pair,
                               const LlamaModel* teacher, const LlamaModel& student, const ModelSource& source,
                               const Judge& judge);
+
+// --- of students ---
+/// Throws Error{bad_input} where the student can read no entry of the teacher.
+void require_one_geometry(const std::string& doing, const ModelPair& pair);
+/// Where a student's configuration and tokenizer are: its teacher's, of a derived one.
+[[nodiscard]] std::shared_ptr<const ModelSource> source_of_student(const ModelPair& pair);
+/// The loss split of the pair's student and of the trained one; nothing where it was cancelled.
+[[nodiscard]] std::optional<StudyResult> split_before_and_after(const ModelPair& pair,
+                                                                const TrainedModel& trained);
 
 /// Bytes of all files in a folder.
 [[nodiscard]] int64_t folder_bytes(const std::filesystem::path& folder);

@@ -7,11 +7,10 @@
 #include "engine/base/model_path.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/model/model_fingerprint.h"
-#include "engine/train/models/judge_student.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
 namespace refreshlab::app {
 
@@ -77,34 +76,26 @@ int carry_out(const TrainHealOptions& options) {
     how.shares = shares_of(options, 0, 0.25);
     const OfflineModel offline(pair_to_train(options, options.teacher, options.student));
     const ModelPair& pair = offline.pair();
-    if (pair.geometry_difference)
-        throw Error(healing, options.student, "reads no entry of this teacher: " + *pair.geometry_difference,
-                    "take a pair with one KV geometry");
+    require_one_geometry(healing, pair);
     how.teacher = model_fingerprint(pair.teacher_dir);
     how.student = model_fingerprint(pair.student_dir);
-    const bool derived = is_derivation(pair.student_dir);
-    const auto source = ModelSource::open(derived ? pair.teacher_dir : pair.student_dir);
-    return train_model(
-        options, how, pair, pair.teacher.get(), *pair.student, *source,
-        [&](const TrainedModel& trained) -> std::optional<Finding> {
-            const auto half = [&](double from) {
-                return [&trained, from](double done) { return trained.progress(from + done / 2); };
-            };
-            const auto before = split_student(*pair.teacher, *pair.student, trained.held_out, half(0));
-            if (!before) return std::nullopt;
-            const auto after = split_student(*pair.teacher, trained.model, trained.held_out, half(0.5));
-            if (!after) return std::nullopt;
-            Finding finding{compared_splits(*before, *after), {}};
-            finding.result.notes.push_back(write_adapter(trained, pair, how));
-            finding.card = fmt::format("# {0} healed for {1}\n\nA student that was trained by low-rank "
-                                       "updates (rank {2}, alpha {3}) to "
-                                       "read the KV cache of its teacher {1}, and to give its rows. Teacher "
-                                       "and student have licences of "
-                                       "their own, which hold for this folder too.\n",
-                                       shown_model(pair.student_dir), model_name(pair.teacher_dir),
-                                       options.rank, options.alpha);
-            return finding;
-        });
+    const auto source = source_of_student(pair);
+    return train_model(options, how, pair, pair.teacher.get(), *pair.student, *source,
+                       [&](const TrainedModel& trained) -> std::optional<Finding> {
+                           auto result = split_before_and_after(pair, trained);
+                           if (!result) return std::nullopt;
+                           Finding finding{*std::move(result), {}};
+                           finding.result.notes.push_back(write_adapter(trained, pair, how));
+                           finding.card = fmt::format(
+                               "# {0} healed for {1}\n\nA student that was trained by low-rank "
+                               "updates (rank {2}, alpha {3}) to "
+                               "read the KV cache of its teacher {1}, and to give its rows. Teacher "
+                               "and student have licences of "
+                               "their own, which hold for this folder too.\n",
+                               shown_model(pair.student_dir), model_name(pair.teacher_dir), options.rank,
+                               options.alpha);
+                           return finding;
+                       });
 }
 
 } // namespace refreshlab::app

@@ -2,13 +2,13 @@
 #include "app/engine/model_training.h"
 #include "app/engine/offline_model.h"
 #include "app/options/train_student_options.h"
-#include "engine/base/error.h"
 #include "engine/base/model_path.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/model/model_fingerprint.h"
-#include "engine/train/models/judge_student.h"
 
 #include <fmt/format.h>
+
+#include <utility>
 
 namespace refreshlab::app {
 
@@ -28,27 +28,18 @@ int carry_out(const TrainStudentOptions& options) {
     how.shares = shares_of(options, 0.25, 0.25);
     const OfflineModel offline(pair_to_train(options, options.teacher, options.student));
     const ModelPair& pair = offline.pair();
-    if (pair.geometry_difference)
-        throw Error(training_a_student, options.student,
-                    "reads no entry of this teacher: " + *pair.geometry_difference,
-                    "take a pair with one KV geometry");
+    require_one_geometry(training_a_student, pair);
     if (!options.alone) how.teacher = model_fingerprint(pair.teacher_dir);
     how.student = model_fingerprint(pair.student_dir) +
                   (is_derivation(pair.student_dir) ? model_fingerprint(pair.teacher_dir) : std::string());
-    const auto source =
-        ModelSource::open(is_derivation(pair.student_dir) ? pair.teacher_dir : pair.student_dir);
+    const auto source = source_of_student(pair);
     return train_model(
         options, how, pair, options.alone ? nullptr : pair.teacher.get(), *pair.student, *source,
         [&](const TrainedModel& trained) -> std::optional<Finding> {
-            const auto half = [&](double from) {
-                return [&trained, from](double done) { return trained.progress(from + done / 2); };
-            };
-            const auto before = split_student(*pair.teacher, *pair.student, trained.held_out, half(0));
-            if (!before) return std::nullopt;
-            const auto after = split_student(*pair.teacher, trained.model, trained.held_out, half(0.5));
-            if (!after) return std::nullopt;
+            auto result = split_before_and_after(pair, trained);
+            if (!result) return std::nullopt;
             return Finding{
-                compared_splits(*before, *after),
+                *std::move(result),
                 fmt::format("# A student of {}\n\nAll weights of {} were trained {}. Both have licences "
                             "of their own, which hold for this folder too.\n",
                             model_name(pair.teacher_dir), shown_model(pair.student_dir),
