@@ -2,14 +2,12 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/base/json_file.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/text/digest.h"
+#include "engine/text/text_rows.h"
 #include "engine/text/tokenizer/tokenizer.h"
-#include "engine/text/utf8.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -18,7 +16,6 @@ namespace refreshlab {
 namespace {
 
 constexpr int64_t shortest = 32, one_in = 8;
-constexpr size_t most_bytes = size_t{1} << 28;
 
 class TextReader {
 public:
@@ -27,44 +24,16 @@ public:
         , m_length(length) {}
 
     void read(const std::filesystem::path& path) {
-        const std::string words = read_file(path, most_bytes);
-        if (const auto bad = first_invalid_utf8(words))
-            throw Error("reading a training text", path.string(), fmt::format("byte {} is not UTF-8", *bad),
-                        "save the file as UTF-8");
-        if (path.extension() == ".jsonl") {
-            read_rows(path, words);
-        } else {
-            add_pieces(m_pair.tokenizer->encode(words, true));
-        }
+        read_text_rows(path, [&](const TextRow& row) {
+            if (row.prompt.empty() || !row.text.empty())
+                add_pieces(m_pair.tokenizer->encode(row.text, true));
+            else
+                add_answered(row.prompt, row.answer);
+        });
     }
     [[nodiscard]] std::vector<TrainingText> take() { return std::move(m_texts); }
 
 private:
-    void read_rows(const std::filesystem::path& path, const std::string& words) {
-        for (size_t begin = 0, line = 1; begin < words.size(); ++line) {
-            const size_t end = std::min(words.find('\n', begin), words.size());
-            const std::string_view row = std::string_view(words).substr(begin, end - begin);
-            begin = end + 1;
-            if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-            const std::string where = fmt::format("{}, row {}", path.string(), line);
-            const nlohmann::json object = parse_json(row, where);
-            const auto text = [&](const char* key) {
-                const bool there = object.is_object() && object.contains(key) && object[key].is_string();
-                return there ? object[key].get<std::string>() : std::string();
-            };
-            const std::string prompt = text("prompt"),
-                              answer = text("response").empty() ? text("reference") : text("response");
-            if (!text("text").empty()) {
-                add_pieces(m_pair.tokenizer->encode(text("text"), true));
-            } else if (!prompt.empty() && !answer.empty()) {
-                add_answered(prompt, answer);
-            } else {
-                throw Error("reading a training text", where,
-                            R"(has neither "text" nor "prompt" with "response" or "reference")");
-            }
-        }
-    }
-
     void add_answered(const std::string& prompt, const std::string& answer) {
         RunConfig config;
         config.mode = Mode::teacher;
@@ -98,18 +67,18 @@ private:
 
 } // namespace
 
-std::vector<TrainingText>
-read_training_texts(const ModelPair& pair, const std::vector<std::filesystem::path>& files, int64_t length) {
+std::vector<TrainingText> read_training_texts(const ModelPair& pair,
+                                              const std::vector<std::filesystem::path>& files, int64_t length,
+                                              int64_t fewest) {
     RL_ASSERT(length >= 2 * shortest);
     TextReader reader(pair, length);
     for (const auto& file : files)
         reader.read(file);
     std::vector<TrainingText> texts = reader.take();
-    if (std::ssize(texts) < one_in)
+    if (std::ssize(texts) < fewest)
         throw Error("reading training texts", {},
-                    fmt::format("they give {} texts of at least {} tokens, and {} are the fewest that can be "
-                                "trained on and judged",
-                                texts.size(), shortest, one_in),
+                    fmt::format("they give {} texts of at least {} tokens, and {} are the fewest that serve",
+                                texts.size(), shortest, fewest),
                     "give more, or longer ones");
     return texts;
 }

@@ -22,8 +22,10 @@ struct TrainingText {
 /// Throws Error{bad_input} naming file and row; also where nothing is left.
 /// \param pair    a loaded teacher, for its tokenizer and template
 /// \param length  64 or more                                                                            (asserted)
-[[nodiscard]] std::vector<TrainingText>
-read_training_texts(const ModelPair& pair, const std::vector<std::filesystem::path>& files, int64_t length);
+/// \param fewest  fewer texts are refused; by default as many as give one that is held out
+[[nodiscard]] std::vector<TrainingText> read_training_texts(const ModelPair& pair,
+                                                            const std::vector<std::filesystem::path>& files,
+                                                            int64_t length, int64_t fewest = 8);
 
 /// Every eighth text is held out: in [0], in the order of the files. The others in [1].
 [[nodiscard]] std::array<std::vector<TrainingText>, 2> held_out_and_trained(std::vector<TrainingText> texts);

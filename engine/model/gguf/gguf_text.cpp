@@ -5,6 +5,7 @@
 #include "engine/text/digest.h"
 #include "engine/text/tokenizer/bpe.h"
 #include "engine/text/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/word_cut.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
@@ -37,7 +38,7 @@ enum TokenType : int64_t { normal = 1, unknown, control, user_defined, unused, b
 
 /// How a byte-level model cuts text into words, and what comes with it.
 struct Words {
-    enum class Cut { gpt2, digits_gpt2, llama3, qwen2, qwen35, tekken } cut;
+    WordCut cut;
     bool ignore_merges = false;
     bool begin = false;                  ///< a begin token where add_bos_token is silent
     std::vector<std::string_view> names; ///< of tokenizer.ggml.pre
@@ -45,7 +46,7 @@ struct Words {
 
 /// By the pre-tokenizers of the tokenizer.json that llama.cpp derived each name from.
 const std::vector<Words>& known_words() {
-    using enum Words::Cut;
+    using enum WordCut;
     static const std::vector<Words> words = {
         {gpt2,
          false,
@@ -85,52 +86,6 @@ const Words& words_of(const GgufFile& file) {
     }
     file.fail_key(pre_key, "is " + visible_text(*pre, 60) + ", which is not supported",
                   "supported: " + known);
-}
-
-json byte_level(bool cuts) {
-    return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", cuts}};
-}
-
-json sequence(const char* list, json steps) {
-    return {{"type", "Sequence"}, {list, std::move(steps)}};
-}
-
-/// The pre_tokenizer of a tokenizer.json.
-json pre_tokenizer_of(Words::Cut cut) {
-    using enum Words::Cut;
-    // Words with what stands before them, digits in groups, punctuation with the line ends after it, space.
-    const auto words = [](const std::string& letters, const char* digits) {
-        return "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" + letters + "+|" + digits + "| ?[^\\s" +
-               (letters.front() == '[' ? "\\p{L}\\p{M}" : "\\p{L}") +
-               "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-    };
-    std::string pattern;
-    switch (cut) {
-    case gpt2:
-        return byte_level(true);
-    case digits_gpt2:
-        return sequence("pretokenizers",
-                        {{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)});
-    case llama3:
-        pattern = words("\\p{L}", "\\p{N}{1,3}");
-        break;
-    case qwen2:
-        pattern = words("\\p{L}", "\\p{N}");
-        break;
-    case qwen35:
-        pattern = words("[\\p{L}\\p{M}]", "\\p{N}");
-        break;
-    case tekken: {
-        const std::string before = "[^\\r\\n\\p{L}\\p{N}]?", upper = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]",
-                          lower = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
-        pattern = before + upper + "*" + lower + "+|" + before + upper + "+" + lower +
-                  "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-    }
-    }
-    return sequence(
-        "pretokenizers",
-        {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
-         byte_level(false)});
 }
 
 /// The lists of the vocabulary, checked against each other.
@@ -282,8 +237,8 @@ json post_processor(const GgufFile& file, const Vocabulary& vocabulary, bool beg
 
 json byte_level_document(const GgufFile& file, const Vocabulary& vocabulary) {
     const Words& words = words_of(file);
-    json document = {{"pre_tokenizer", pre_tokenizer_of(words.cut)}, {"decoder", byte_level(true)}};
-    if (words.cut == Words::Cut::qwen2 || words.cut == Words::Cut::qwen35)
+    json document = {{"pre_tokenizer", pre_tokenizer_json(words.cut)}, {"decoder", byte_level_json(true)}};
+    if (words.cut == WordCut::qwen2 || words.cut == WordCut::qwen35)
         document["normalizer"] = {{"type", "NFC"}};
     document["model"] = {{"type", "BPE"}, {"ignore_merges", words.ignore_merges}};
     document["model"]["merges"] = listed_merges(file, vocabulary);
@@ -304,8 +259,8 @@ json sentencepiece_document(const GgufFile& file, const Vocabulary& vocabulary) 
     decoders.push_back({{"type", "ByteFallback"}});
     decoders.push_back({{"type", "Fuse"}});
     if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-    json document = {{"normalizer", sequence("normalizers", std::move(normalizers))},
-                     {"decoder", sequence("decoders", std::move(decoders))}};
+    json document = {{"normalizer", {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}},
+                     {"decoder", {{"type", "Sequence"}, {"decoders", std::move(decoders)}}}};
     document["model"] = {{"type", "BPE"}, {"byte_fallback", true}, {"fuse_unk", true}};
     for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
         if (vocabulary.types[i] == unknown) document["model"]["unk_token"] = vocabulary.tokens[i];
