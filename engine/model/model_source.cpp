@@ -79,6 +79,11 @@ public:
             texts.push_back({name, read_file(path)});
             if (name != "config.json") continue;
             nlohmann::json object = parse_json(texts.back().text, path.string());
+            // Where the file leaves head_dim out, it is hidden / heads, of the model's own hidden width.
+            if (object.value("hidden_size", int64_t{0}) != config.hidden_size) {
+                object["hidden_size"] = config.hidden_size;
+                object["head_dim"] = config.head_dim;
+            }
             object["intermediate_size"] = config.intermediate_size;
             object[object.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
             texts.back().text = json_text(object, 2) + "\n";

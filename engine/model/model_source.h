@@ -48,7 +48,7 @@ public:
         std::string name, text;
     };
     /// What a Hugging Face folder of a model with this tokenizer has beside its weights: config.json as `config` says it (of this
-    /// source, with another MLP width), the tokenizer's files, the chat template.
+    /// source, with other hidden and MLP widths), the tokenizer's files, the chat template.
     /// \param dtype  of the weights, as config.json names it: "float32"
     [[nodiscard]] virtual std::vector<TextFile> folder_texts(const ModelConfig& config,
                                                              const std::string& dtype) const = 0;

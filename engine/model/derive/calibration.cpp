@@ -107,18 +107,19 @@ bool contains(const std::vector<int32_t>& layers, int32_t layer) {
 
 } // namespace
 
-std::vector<std::vector<double>> channel_scores(const LlamaModel& model, std::span<const int32_t> text) {
+std::vector<std::vector<double>> channel_scores(const LlamaModel& model, std::span<const int32_t> text,
+                                                LayerHooks* also) {
     RL_ASSERT(!text.empty());
     const ModelConfig& config = model.config();
     const auto read = first_tokens(text, channel_tokens, config);
     ChannelSquares squares(config);
-    LayerHooks* const hooks[] = {&squares};
+    LayerHooks* const hooks[] = {&squares, also};
     const auto cache = model.make_cache(static_cast<int64_t>(read.size()));
     StepInputs in;
     in.tokens = read;
     in.origin = Origin::teacher_prefill;
     in.logits = false;
-    in.hooks = hooks;
+    in.hooks = std::span(hooks).first(also != nullptr ? 2 : 1);
     static_cast<void>(model.forward().prefill(*cache, in));
     std::vector<std::vector<double>> scores = squares.squares();
     for (size_t layer = 0; layer < scores.size(); ++layer) {

@@ -11,17 +11,20 @@
 
 namespace refreshlab {
 
+class LayerHooks;
+
 /// Tokens of a text on which channels are chosen and sublayers are tried, at most: beyond them a longer text says little more
 /// and takes longer.
 inline constexpr int64_t channel_tokens = 1024, search_tokens = 256;
 
 /// How much each MLP channel of a model does on a text: the norm over the text of its activation silu(gate) * up, each
 /// position scaled to length 1, times the norm of its column of down_proj.
+/// \param also  a hook that is called in the same pass
 /// \return by layer, [intermediate]; layers without MLP: empty
 /// Source: GRIFFIN (Dong et al. 2024), eq. 4-6; the factor of down_proj as in Wanda (Sun et al. 2023).
 /// Cost: one prefill of the text, at most channel_tokens of it.
-[[nodiscard]] std::vector<std::vector<double>> channel_scores(const LlamaModel& model,
-                                                              std::span<const int32_t> text);
+[[nodiscard]] std::vector<std::vector<double>>
+channel_scores(const LlamaModel& model, std::span<const int32_t> text, LayerHooks* also = nullptr);
 
 /// The `count` channels of the largest scores, ascending; of equal scores the first.
 [[nodiscard]] std::vector<int64_t> best_channels(const std::vector<double>& scores, int64_t count);

@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/derive/calibration.h"
+#include "engine/model/derive/channel_dims.h"
 #include "engine/model/derive/weight_changes.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/blocks/device_blocks.h"
@@ -40,29 +41,9 @@ bool is_touched(const WeightPlace& place, const DeriveSpec& spec) {
            (spec.only == DeriveSpec::Only::mlp) == (place.part == Part::mlp);
 }
 
-/// Whether a tensor has MLP channels, and in which dimension; -1: none.
-int64_t channel_dim(const WeightPlace& place) {
-    if (place.name.find(".mlp.") == std::string::npos) return -1;
-    if (place.name.ends_with("down_proj.weight")) return 1;
-    return place.name.ends_with("down_proj.bias") ? -1 : 0;
-}
-
 bool changes(const WeightPlace& place, const DeriveSpec& spec) {
     const bool prunes = spec.ffn < 1 && channel_dim(place) >= 0;
     return prunes || (is_touched(place, spec) && (spec.bits > 0 || spec.noise > 0));
-}
-
-at::Tensor without_padding(at::Tensor tensor, const std::vector<int64_t>& shape) {
-    for (size_t d = 0; d < shape.size(); ++d)
-        tensor = tensor.narrow(static_cast<int64_t>(d), 0, shape[d]);
-    return tensor;
-}
-
-at::Tensor with_padding(const at::Tensor& tensor, const std::vector<int64_t>& shape) {
-    if (tensor.sizes() == at::IntArrayRef(shape)) return tensor.contiguous();
-    at::Tensor padded = at::zeros(shape, tensor.options());
-    without_padding(padded, tensor.sizes().vec()).copy_(tensor);
-    return padded;
 }
 
 /// Tensor by tensor from the teacher's to the student's weights.
