@@ -19,6 +19,8 @@ namespace refreshlab::app {
 [[nodiscard]] int carry_out(const TrainHealOptions& options);
 [[nodiscard]] int carry_out(const TrainStudentOptions& options);
 [[nodiscard]] int carry_out(const TrainTeacherOptions& options);
+[[nodiscard]] int carry_out(const TrainPruneOptions& options);
+[[nodiscard]] int carry_out(const TrainEvalOptions& options);
 [[nodiscard]] int carry_out(const ProfileOptions& options);
 
 } // namespace refreshlab::app

@@ -50,6 +50,8 @@ public:
     [[nodiscard]] int carry_out(const TrainHealOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const TrainStudentOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const TrainTeacherOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const TrainPruneOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const TrainEvalOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const ProfileOptions& options) const override { return begin(options); }
 
     [[nodiscard]] std::unique_ptr<EngineLink>

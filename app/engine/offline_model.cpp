@@ -13,12 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RunConfig config_of(const std::string& model, int threads) {
+RunConfig config_of(const std::string& model, int threads, Dtype dtype) {
     RunConfig config;
     config.mode = Mode::teacher;
     config.teacher_dir = model;
     config.device = "cpu";
     config.threads = threads;
+    config.dtype = dtype;
     return config;
 }
 
@@ -35,8 +36,8 @@ void check_files_of_work(const std::string& model, const std::vector<std::string
         throw Error("writing --out", folder.string(), "no such folder", "make it first");
 }
 
-OfflineModel::OfflineModel(const std::string& model, int threads)
-    : OfflineModel(config_of(model, threads)) {}
+OfflineModel::OfflineModel(const std::string& model, int threads, Dtype dtype)
+    : OfflineModel(config_of(model, threads, dtype)) {}
 
 OfflineModel::OfflineModel(RunConfig config)
     : m_config((note_threads(config.threads), std::move(config)))

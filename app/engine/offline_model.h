@@ -19,7 +19,7 @@ class OfflineModel {
 public:
     /// \param model    a checkpoint folder or a .gguf file. Throws what load_pair() throws
     /// \param threads  0 = all cores that this process may use
-    OfflineModel(const std::string& model, int threads);
+    OfflineModel(const std::string& model, int threads, Dtype dtype = Dtype::f32);
     /// The pair of a configuration. Throws what load_pair() throws
     explicit OfflineModel(RunConfig config);
 

@@ -28,6 +28,8 @@ struct TrainGateOptions;
 struct TrainHealOptions;
 struct TrainStudentOptions;
 struct TrainTeacherOptions;
+struct TrainEvalOptions;
+struct TrainPruneOptions;
 struct ProfileOptions;
 
 /// All that the program asks of the engine. The engine with libtorch is a library of its own, which is loaded when a command needs it:
@@ -57,6 +59,8 @@ public:
     [[nodiscard]] virtual int carry_out(const TrainHealOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const TrainStudentOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const TrainTeacherOptions& options) const = 0;
+    [[nodiscard]] virtual int carry_out(const TrainPruneOptions& options) const = 0;
+    [[nodiscard]] virtual int carry_out(const TrainEvalOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const ProfileOptions& options) const = 0;
 
     /// The engine of a window. Throws Error{bad_input}: the trace cannot be written.

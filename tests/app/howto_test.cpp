@@ -100,6 +100,9 @@ TEST_CASE("the commands of the how-to pages run as they stand", "[docs]") {
          {"refreshes                7"}); // and cmp found no difference
     runs("docs/howto/derived-students.md", script_of("docs/howto/derived-students.md"),
          {"3-bit g32", "refreshes                2", "one tokenizer and one KV geometry", "of the teacher"});
+    runs("docs/howto/make-a-pair.md", script_of("docs/howto/make-a-pair.md"),
+         {"rows.jsonl: 240 rows", "1000 tokens: 5 special, 256 bytes, 739 merged", "hidden 320 -> 144",
+          "one tokenizer and one KV geometry"});
     runs("docs/howto/train-gate.md", script_of("docs/howto/train-gate.md"),
          {"step 20 of 20", "held out", "gate.safetensors: ", "wrote loss.svg"});
     runs("docs/howto/train-a-student.md", script_of("docs/howto/train-a-student.md"),
