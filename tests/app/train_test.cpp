@@ -90,40 +90,23 @@ TEST_CASE("a pair's card has the numbers of the study and of the runs", "[cli][t
     const Scratch scratch("train-eval");
     const std::string card = scratch / "card.md", numbers = scratch / "card.json",
                       tables = scratch / "tables", out = scratch / "study";
-    REQUIRE(refreshlab_cli({"train",
-                            "eval",
-                            "--teacher",
-                            teacher,
-                            "--student",
-                            student,
-                            "--baseline",
-                            student,
-                            "--tasks",
-                            "roll_call",
-                            "company",
-                            "--texts",
-                            "assets/prompts/story_continuations.jsonl",
-                            "assets/fonts/README.md",
-                            "--limit",
-                            "2",
-                            "-o",
-                            card,
-                            "--json",
-                            numbers,
-                            "--csv",
-                            tables})
-                .status == 0);
+    REQUIRE(
+        refreshlab_cli({"train",     "eval",      "--teacher",  teacher,
+                        "--student", student,     "--baseline", student,
+                        "--tasks",   "roll_call", "--texts",    "assets/prompts/story_continuations.jsonl",
+                        "--limit",   "2",         "-o",         card,
+                        "--json",    numbers,     "--csv",      tables})
+            .status == 0);
     CHECK_THAT(read_file(card), ContainsSubstring("2.28 M parameters") &&
                                     ContainsSubstring("refresh every 16") &&
                                     ContainsSubstring("baseline alone") && ContainsSubstring("train eval"));
     const auto all = read_json_file(numbers);
-    REQUIRE(all["tasks"].size() == 22);
+    REQUIRE(all["tasks"].size() == 11);
     REQUIRE(all["texts"].size() == 4);
     REQUIRE(refreshlab_cli({"study", "tasks", "--parts", "stories", "--limit", "2", "--out", out}).status ==
             0);
     const Table stories = read_csv(out + "/stories.csv");
-    for (size_t row = 0; row < 3;
-         ++row) // teacher, student alone, no refresh; the texts beyond the limit do not count
+    for (size_t row = 0; row < 3; ++row) // teacher, student alone, no refresh
         CHECK(all["texts"][row]["nats_per_token"].get<double>() == Approx(std::stod(stories.rows[row][1])));
     CHECK(all["texts"][3]["nats_per_token"] ==
           all["texts"][1]["nats_per_token"]); // the baseline is the student itself
@@ -133,7 +116,14 @@ TEST_CASE("a pair's card has the numbers of the study and of the runs", "[cli][t
         CHECK(row["refreshes_per_1000"].is_null());
     }
     const Table csv = read_csv(tables + "/tasks.csv");
-    CHECK(csv.rows.size() == 22);
+    CHECK(csv.rows.size() == 11);
+    // A text without a prompt is cut into one.
+    write_file(scratch / "tale.txt",
+               std::string(60, 'a') + " " + read_file("assets/models/llama-tales-student/README.md"));
+    REQUIRE(refreshlab_cli({"train", "eval", "--teacher", teacher, "--student", student, "--texts",
+                            scratch / "tale.txt", "--limit", "1", "-o", card, "--json", numbers})
+                .status == 0);
+    CHECK(read_json_file(numbers)["texts"][0]["tokens"].get<int>() > 100);
 }
 
 TEST_CASE("what a training command is asked for wrongly is one line", "[cli][train][bad-input]") {

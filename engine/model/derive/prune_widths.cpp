@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <numeric>
 
 namespace refreshlab {
 

@@ -179,9 +179,8 @@ std::vector<RunTotals> read_texts(StudyRunner& runner, const StudyCase& how,
     return totals_of(runner, runs);
 }
 
-void measure_texts(StudyRunner& runner, StudyRunner* baseline, const PairCardOptions& options,
-                   StudyResult& result) {
-    const auto texts = given_texts(options);
+void measure_texts(StudyRunner& runner, StudyRunner* baseline, const std::vector<GivenText>& texts,
+                   uint64_t seed, StudyResult& result) {
     const std::vector<StudyCase> ways{{"teacher", Mode::teacher, {}},
                                       {"student alone", Mode::student, {}},
                                       {"student on the teacher's prompt cache", Mode::overfill, {}}};
@@ -216,9 +215,8 @@ void measure_texts(StudyRunner& runner, StudyRunner* baseline, const PairCardOpt
             if (totals[i].logprobs > 0 && alone[i].logprobs > 0)
                 differences.push_back(totals[i].run_loss[0] - alone[i].run_loss[0]);
         }
-        const Measured nats = measured_share(loss, tokens, options.study.seed);
-        const Measured difference =
-            &totals == &alone ? Measured() : measured_mean(differences, options.study.seed);
+        const Measured nats = measured_share(loss, tokens, seed);
+        const Measured difference = &totals == &alone ? Measured() : measured_mean(differences, seed);
         table.rows.push_back({name, nats.text(3), difference.text(4)});
         std::vector<StudyCell> row{name, std::ssize(texts), scored};
         add_measured(row, nats);
@@ -234,6 +232,11 @@ void measure_texts(StudyRunner& runner, StudyRunner* baseline, const PairCardOpt
 StudyResult measure_pair_card(const PairCardOptions& options) {
     if (options.texts.empty() && options.kinds.empty())
         throw Error(measuring, {}, "nothing to measure is named", "give --texts, --tasks or both");
+    // Before the models are loaded, so that what is wrong with a file is known at once.
+    for (const std::string& kind : options.kinds)
+        static_cast<void>(read_prompt_file(options.study.prompts / (kind + ".jsonl")));
+    const std::vector<GivenText> texts =
+        options.texts.empty() ? std::vector<GivenText>() : given_texts(options);
     StudyRunner runner(options.study);
     std::unique_ptr<StudyRunner> baseline;
     if (!options.baseline.empty()) {
@@ -245,10 +248,10 @@ StudyResult measure_pair_card(const PairCardOptions& options) {
     int64_t runs = 0;
     for (const std::string& kind : options.kinds)
         runs += std::ssize(card_cases()) * std::ssize(runner.records(kind, task_records));
-    runner.expect(runs + (options.texts.empty() ? 0 : 3 * std::ssize(given_texts(options))));
+    runner.expect(runs + 3 * std::ssize(texts));
     StudyResult result;
     if (!options.kinds.empty()) measure_tasks(runner, options, result);
-    if (!options.texts.empty()) measure_texts(runner, baseline.get(), options, result);
+    if (!texts.empty()) measure_texts(runner, baseline.get(), texts, options.study.seed, result);
     if (runner.pair().geometry_difference)
         result.notes.push_back("The models' caches do not fit (" + *runner.pair().geometry_difference +
                                "): a refresh changes nothing, and the student reads the prompt itself.");
