@@ -148,6 +148,10 @@ TEST_CASE("what a training command is asked for wrongly is one line", "[cli][tra
     refused({"eval", "--teacher", teacher, "--student", student, "--tasks", "--prompts", scratch / "none",
              "-o", scratch / "card.md"},
             "none");
+    write_file(scratch / "empty.txt", "");
+    refused({"eval", "--teacher", teacher, "--student", student, "--texts", scratch / "empty.txt", "-o",
+             scratch / "card.md"},
+            "no text of at least 200 bytes");
     CHECK_FALSE(fs::exists(out));
     CHECK_FALSE(fs::exists(scratch / "card.md"));
 }

@@ -152,7 +152,7 @@ std::vector<GivenText> given_texts(const PairCardOptions& options) {
     std::vector<GivenText> texts;
     for (const auto& file : options.texts) {
         read_text_rows(file, [&](const TextRow& row) {
-            if (row.text.empty())
+            if (row.text.empty() && !row.prompt.empty())
                 texts.push_back({{{}, row.prompt, row.prefix, row.answer}, false});
             else
                 add_pieces(row.text, texts);
