@@ -11,6 +11,7 @@ namespace refreshlab::app {
 [[nodiscard]] Command add_train_prune(CLI::App& train);
 [[nodiscard]] Command add_train_student(CLI::App& train);
 [[nodiscard]] Command add_train_heal(CLI::App& train);
+[[nodiscard]] Command add_train_bridge(CLI::App& train);
 [[nodiscard]] Command add_train_eval(CLI::App& train);
 
 } // namespace refreshlab::app

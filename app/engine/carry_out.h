@@ -21,6 +21,7 @@ namespace refreshlab::app {
 [[nodiscard]] int carry_out(const TrainTeacherOptions& options);
 [[nodiscard]] int carry_out(const TrainPruneOptions& options);
 [[nodiscard]] int carry_out(const TrainEvalOptions& options);
+[[nodiscard]] int carry_out(const TrainBridgeOptions& options);
 [[nodiscard]] int carry_out(const ProfileOptions& options);
 
 } // namespace refreshlab::app

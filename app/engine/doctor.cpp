@@ -190,7 +190,7 @@ void compare_pair(Report& report, const std::string& teacher, const std::string&
             "verdict",
             "rebuild mode (" + *pair.geometry_difference +
                 "): teacher entries are never copied, a refresh recomputes the student's own and changes "
-                "nothing");
+                "nothing; a bridge maps them (refreshlab train bridge)");
     } else if (same_model(teacher, student)) {
         report.note("verdict", "teacher and student are one model: a refresh changes nothing");
     } else {

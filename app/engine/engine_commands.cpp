@@ -52,6 +52,7 @@ public:
     [[nodiscard]] int carry_out(const TrainTeacherOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const TrainPruneOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const TrainEvalOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const TrainBridgeOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const ProfileOptions& options) const override { return begin(options); }
 
     [[nodiscard]] std::unique_ptr<EngineLink>

@@ -229,7 +229,7 @@ std::shared_ptr<const Landscape> compute(Job& job) {
     }
     check_landscape(*job.pair, job.request);
     job.request.teacher_digest = model_fingerprint(job.config.teacher_dir);
-    job.request.student_digest = model_fingerprint(job.config.student_dir);
+    job.request.student_digest = student_digest(job.config.student_dir, job.pair->bridge_file);
     note_interrupts(); // from here on what was computed is kept
     Computing computing(job);
     auto landscape = compute_landscape(*job.pair, job.request, job.execution, job.known,

@@ -24,6 +24,7 @@ struct ScopeCommandOptions;
 struct ScoreCommandOptions;
 struct StudyCommandOptions;
 struct SweepCommandOptions;
+struct TrainBridgeOptions;
 struct TrainGateOptions;
 struct TrainHealOptions;
 struct TrainStudentOptions;
@@ -61,6 +62,7 @@ public:
     [[nodiscard]] virtual int carry_out(const TrainTeacherOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const TrainPruneOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const TrainEvalOptions& options) const = 0;
+    [[nodiscard]] virtual int carry_out(const TrainBridgeOptions& options) const = 0;
     [[nodiscard]] virtual int carry_out(const ProfileOptions& options) const = 0;
 
     /// The engine of a window. Throws Error{bad_input}: the trace cannot be written.

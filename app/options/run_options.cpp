@@ -170,7 +170,9 @@ void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
                 .add_option_function<std::string>(
                     name, [this, key](const std::string& value) { m_short[key] = value; },
                     fmt::format("{} Default {}", help, *parameter_value(defaults, key)))
-                ->type_name(parameter.kind == Parameter::Kind::integer ? "N" : "X");
+                ->type_name(parameter.kind == Parameter::Kind::integer ? "N"
+                            : parameter.kind == Parameter::Kind::text  ? "FILE"
+                                                                       : "X");
         }
     }
     command.add_option("--device", m_device, "Device of both models: auto (the default), cpu, cuda, cuda:N")
@@ -200,6 +202,7 @@ std::vector<NamedFile> RunOptions::inputs(const RunConfig& config) const {
             {"--student-cache", m_student_cache},
             {"--teacher-cache", m_teacher_cache},
             {"--cache", config.prompt_cache},
+            {"--bridge", config.bridge.path},
             {"--teacher", config.teacher_dir},
             {"--student", is_derivation(config.student_dir) ? derivation_of(config.student_dir).text
                                                             : config.student_dir}};

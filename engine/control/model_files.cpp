@@ -26,17 +26,25 @@ KindWords words_of(FileKind kind) {
     return {"trained gate", "train-gate", "gates", ".safetensors", "trained"};
 }
 
-} // namespace
-
-fs::path file_beside(const std::string& model, std::string_view method, FileKind kind) {
+/// MODEL/NAME of a folder, MODEL.NAME of a file; empty of none and of a derived student.
+fs::path folder_beside(const std::string& model, const char* name) {
     if (model.empty() || is_derivation(model)) return {};
-    const KindWords words = words_of(kind);
     std::error_code ignored;
     fs::path folder = fs::path(model).lexically_normal();
     if (!folder.has_filename()) folder = folder.parent_path(); // "MODEL/"
-    folder = fs::is_directory(folder, ignored) ? folder / words.folder
-                                               : fs::path(folder.string() + "." + words.folder);
-    return folder / (std::string(method) + words.extension);
+    return fs::is_directory(folder, ignored) ? folder / name : fs::path(folder.string() + "." + name);
+}
+
+} // namespace
+
+fs::path file_beside(const std::string& model, std::string_view method, FileKind kind) {
+    const KindWords words = words_of(kind);
+    const fs::path folder = folder_beside(model, words.folder);
+    return folder.empty() ? folder : folder / (std::string(method) + words.extension);
+}
+
+fs::path bridges_beside(const std::string& student) {
+    return folder_beside(student, "bridges");
 }
 
 std::vector<ModelFile> model_files(const RunConfig& config) {

@@ -14,6 +14,9 @@ namespace refreshlab {
 [[nodiscard]] std::filesystem::path file_beside(const std::string& model, std::string_view method,
                                                 CacheFile::Kind kind);
 
+/// The folder of a student's bridges: MODEL/bridges of a folder, MODEL.bridges of a file. A derived student has none: empty.
+[[nodiscard]] std::filesystem::path bridges_beside(const std::string& student);
+
 /// A file of a cache policy that a run reads: a trained gate or a profile.
 struct ModelFile {
     std::string key; ///< of CachePolicyConfig::files: "gate"

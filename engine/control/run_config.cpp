@@ -65,6 +65,7 @@ nlohmann::json json_of(const RunConfig& config, ParameterNames names) {
     if (!config.teacher_cache.is_full()) json["teacher_cache"] = to_json(config.teacher_cache);
     if (!config.given_ids.empty()) json["given_ids"] = config.given_ids; // earlier programs know no such key
     if (!config.prompt_cache.empty()) json["prompt_cache"] = config.prompt_cache;
+    if (!config.bridge.digest.empty()) json["bridge_digest"] = config.bridge.digest;
     return json;
 }
 
@@ -99,7 +100,8 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     if (const nlohmann::json* ids = fields.find("given_ids")) read_ids(*ids, fields, config.given_ids);
     fields.text("prompt_cache", config.prompt_cache);
     if (const nlohmann::json* task = fields.find("task")) read_task(*task, what, config.task);
-    read_parameters(fields, what, config); // before the policy: mc.every also sets a trigger's
+    read_parameters(fields, what, config);              // before the policy: mc.every also sets a trigger's
+    fields.text("bridge_digest", config.bridge.digest); // after the parameter, which forgets it
     if (const nlohmann::json* policy = fields.find("policy")) {
         config.policy = policy_from_json(*policy, what + ", policy", Thresholds::any_finite);
     }

@@ -23,7 +23,8 @@ inline constexpr int64_t max_capture_layers = 4096;         ///< of CaptureConfi
 inline constexpr int64_t max_attention_megabytes = 1 << 20; ///< of CaptureConfig
 inline constexpr int64_t max_attention_bytes = 1 << 30;
 inline constexpr int32_t max_attention_bins = 1 << 16;
-inline constexpr size_t max_top_k = 16; ///< candidates of a step that a recording keeps at most
+inline constexpr const char* no_bridge = "none"; ///< RunConfig::bridge: rebuild mode
+inline constexpr size_t max_top_k = 16;          ///< candidates of a step that a recording keeps at most
 
 enum class Dtype : uint8_t {
     f32,
@@ -97,6 +98,10 @@ struct RunConfig {
     std::vector<int32_t> given_ids;
     /// File of a saved cache (engine/model/prompt_cache.h) that the prompt begins with: what is in it is not read again. Empty: none.
     std::string prompt_cache;
+    /// Of a pair whose KV geometries differ: the map of the teacher's entries to the student's (engine/model/bridge), a file or no_bridge.
+    /// Empty: the one beside the student, where there is one. It acts in mode overfill. Digest of a recording: what was read; no_bridge where
+    /// none was found.
+    PolicyFile bridge;
     TaskConfig task;
     int32_t max_tokens = 256; ///< N
     bool ignore_stop = false; ///< timing runs: the end token does not stop
@@ -115,7 +120,7 @@ struct RunConfig {
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
-/// `given_ids` and `prompt_cache` stand in it only where there are some.
+/// `given_ids`, `prompt_cache` and `bridge` stand in it only where there are some.
 [[nodiscard]] nlohmann::json to_json(const RunConfig& config);
 /// Throws Error{bad_input} naming `what` and the key: unknown keys, wrong types, numbers outside the ranges of
 /// control/parameters.h. Absent keys keep their defaults. Reads all that to_json writes, also negative thresholds.

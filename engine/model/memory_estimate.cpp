@@ -137,9 +137,11 @@ std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs, co
             const int64_t elements = need.own_elements.value_or(LlamaWeights::held_elements(c));
             it->weights = add(it->weights, need.weight_bytes.value_or(multiply(elements, bytes)));
         }
+        it->weights = add(it->weights, need.bridge_bytes);
         it->wide = it->wide || need.dtype == Dtype::f32;
-        const int64_t column =
-            need.capacity > 0 ? 2 * c.num_layers * c.num_kv_heads * c.head_dim * bytes : int64_t{0};
+        const int64_t column = need.capacity > 0
+                                   ? need.caches * 2 * c.num_layers * c.num_kv_heads * c.head_dim * bytes
+                                   : int64_t{0};
         it->cache_per_position = add(it->cache_per_position, column);
         it->cache = add(it->cache, multiply(column, need.capacity));
         // Models are loaded one after the other and run one after the other, but their logit rows stay.

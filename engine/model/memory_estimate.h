@@ -20,6 +20,8 @@ struct ModelNeed {
     Dtype dtype = Dtype::f32;
     std::string device = "cpu"; ///< "cpu" or "cuda:<number>", as at::Device::str() says it
     int64_t capacity = 0;       ///< positions of its KV cache; 0 = no cache
+    int64_t caches = 1;         ///< of that capacity
+    int64_t bridge_bytes = 0;   ///< of a bridge (engine/model/bridge) onto it that is still to be read
     int64_t step_rows = 1;      ///< of its decode steps: the token's and MC rows
     int64_t logit_rows = 1;     ///< fp32 rows of the vocabulary that are held at once, rings included
     /// Of weights, where another model holds the rest; nothing: all of them.

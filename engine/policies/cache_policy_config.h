@@ -11,7 +11,7 @@
 
 namespace refreshlab {
 
-/// A file of a cache policy.
+/// A file that belongs to models: of a cache policy, or a bridge.
 struct PolicyFile {
     std::string path; ///< empty: what lies beside the model (engine/control/model_files.h)
     std::string

@@ -48,7 +48,7 @@ SharedLandscape landscape_of(const LoadedPair& loaded, const std::shared_ptr<Rec
     check_landscape(pair, request);
     JudgeTokens(pair.teacher_dir).require_same(*run);
     request.teacher_digest = model_fingerprint(pair.teacher_dir);
-    request.student_digest = model_fingerprint(pair.student_dir);
+    request.student_digest = student_digest(pair.student_dir, pair.bridge_file);
     auto landscape = compute_landscape(pair, request, replay_execution(run->info()), known,
                                        [&](const LandscapeProgress&) { return goes_on(); });
     if (!trace.empty() && landscape) store_landscape(trace, run->info().id, *landscape);

@@ -47,6 +47,7 @@ RunConfig NewRun::result() const {
     run.task = task.value_or(TaskConfig{});
     if (!run.task.almanac.empty() && !almanac_there.empty()) run.task.almanac = almanac_there;
     run.prompt_cache.clear(); // this dialog's runs read their prompt
+    run.bridge.digest.clear();
     if (run.prompt != m_first_prompt) {
         run.given_text.clear();
         run.given_ids.clear();

@@ -76,6 +76,7 @@ private:
     void draw_prompt_chooser();
     void draw_models(float column);
     void draw_recent_pairs();
+    void draw_bridge(float column);
     void draw_cache_policy(float column);
     void draw_device(float column);
     void draw_limits(float column);
@@ -228,7 +229,21 @@ void NewRunDialog::draw_models(float column) {
         draw_fault(Part::student, column);
         if (!at_fault(Part::student)) draw_about(m_outlook ? m_outlook->student : "", column);
     }
+    draw_bridge(column);
     if (at_fault(Part::none) && !m_outlook->note.empty()) draw_about(m_outlook->note, column);
+}
+
+/// Of a pair that has use for one, or of a run that names one.
+void NewRunDialog::draw_bridge(float column) {
+    std::string& path = m_run.config.bridge.path;
+    const bool differs =
+        m_outlook && (m_outlook->note.starts_with("rebuild mode") || m_outlook->note.starts_with("bridge:"));
+    if (m_run.config.mode != Mode::overfill || (!differs && path.empty())) return;
+    label_before("Bridge", column);
+    text_entry("##bridge", &path, ImGuiInputTextFlags_ElideLeft, "the one beside the student");
+    ImGui::SetItemTooltip(
+        "A file of refreshlab train bridge, which maps the teacher's entries to this student's.\n"
+        "Empty: the one beside the student. none: rebuild mode.");
 }
 
 void NewRunDialog::draw_recent_pairs() {

@@ -65,6 +65,25 @@ void add_run_parameters(std::vector<ParameterEntry>& table) {
     };
     kernels.set = [](RunConfig& c, const ParameterValue& v) { c.kernels = static_cast<KernelSet>(v.choice); };
     table.push_back(std::move(kernels));
+    ParameterEntry bridge;
+    bridge.parameter.key = "bridge";
+    bridge.parameter.label = "Bridge";
+    bridge.parameter.help =
+        "Map of the teacher's entries to those of a student with another KV geometry (refreshlab train "
+        "bridge); auto = the one beside the student, none = rebuild mode.";
+    bridge.parameter.option = "--bridge";
+    bridge.parameter.kind = Kind::text;
+    bridge.parameter.form = "a file, auto, or none";
+    bridge.parameter.live = false;
+    bridge.newer = true;
+    bridge.reads = [](std::string_view text) { return !text.empty(); };
+    bridge.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return c.bridge.path.empty() ? "auto" : c.bridge.path;
+    };
+    bridge.set = [](RunConfig& c, const ParameterValue& v) {
+        c.bridge = {std::string(v.text == "auto" ? std::string_view() : v.text), {}};
+    };
+    table.push_back(std::move(bridge));
 }
 
 void add_measuring_parameters(std::vector<ParameterEntry>& table) {

@@ -159,7 +159,8 @@ struct DecodeSession::Impl {
     [[nodiscard]] int64_t limit() const { return text.limit(config); }
     [[nodiscard]] bool overfill() const { return config.mode == Mode::overfill; }
     [[nodiscard]] ScopeModel scope_model() const;
-    [[nodiscard]] bool rebuilds() const { return overfill() && pair->geometry_difference.has_value(); }
+    [[nodiscard]] bool rebuilds() const { return overfill() && pair->rebuild_reason().has_value(); }
+    [[nodiscard]] bool bridges() const { return overfill() && pair->bridge != nullptr; }
     [[nodiscard]] const CachePolicyConfig& decoder_policy() const {
         return config.mode == Mode::teacher ? config.teacher_cache : config.student_cache;
     }

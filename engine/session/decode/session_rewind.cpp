@@ -64,10 +64,7 @@ void DecodeSession::Impl::restore(int64_t step, int64_t teacher_length) {
     const Watermarks& then = history[static_cast<size_t>(step)];
     const int64_t length = prompt_length() + step;
     if (student_cache) student_cache->rewind(step, length);
-    if (teacher) {
-        const KvCache::Quiet quiet(teacher->cache()); // the fork forgets what is taken back
-        teacher->cache().rewind(step, std::min(teacher_length, teacher->length()));
-    }
+    if (teacher) teacher->rewind(step, std::min(teacher_length, teacher->length()));
     if (boundary) boundary->restore(then.refresh);
     if (cache_policy) {
         cache_policy->restore(*then.cache_policy);

@@ -3,6 +3,7 @@
 #include "engine/base/utc_now.h"
 #include "engine/control/cache_choice.h"
 #include "engine/control/model_files.h"
+#include "engine/model/bridge/bridge.h"
 #include "engine/model/repeated_heads.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace refreshlab {
@@ -102,6 +104,11 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
 }
 
 void DecodeSession::Impl::give_query_heads_their_own() {
+    if (bridges())
+        throw Error(
+            "starting a run", fmt::format("cache policy {}", decoder_policy().policy),
+            "chooses for each query head (compat_per_query_head), and a bridge makes entries of KV heads",
+            "leave it off, or take mode student");
     auto wide = std::make_shared<ModelPair>(*pair);
     if (config.mode != Mode::student) wide->teacher = with_kv_per_query_head(*pair->teacher);
     const bool twins = overfill() && pair->teacher == pair->student;
@@ -155,7 +162,9 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
     }
     teacher = std::make_unique<TeacherReader>(
         pair->teacher->forward(),
-        pair->teacher->make_cache(capacity, overfill() ? CacheLayout::dense : layout()));
+        pair->teacher->make_cache(capacity, overfill() ? CacheLayout::dense : layout()),
+        bridges() ? std::make_unique<BridgedCache>(*pair->bridge, *pair->teacher, *pair->student, capacity)
+                  : nullptr);
     listen(teacher->cache(), true);
     const at::Tensor row =
         prefill(pair->teacher->forward(), teacher->cache(), Origin::teacher_prefill,
@@ -164,13 +173,14 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
         start_cache_policy();
         return row;
     }
+    teacher->follow();
     student_cache = pair->student->make_cache(capacity, layout());
     listen(*student_cache, false);
     if (rebuilds()) {
         static_cast<void>(
             prefill(pair->student->forward(), *student_cache, Origin::student_prefill, 0, share(0.7, 0.3)));
     } else {
-        student_cache->adopt_prefix(teacher->cache(), prompt_length());
+        student_cache->adopt_prefix(teacher->entries(), prompt_length());
     }
     start_cache_policy();
     return row;
@@ -184,7 +194,7 @@ void DecodeSession::Impl::start_cache_policy() {
     cache_policy->foresee(decoder(), decoder_cache(), prompt(),
                           std::span(text.given).first(static_cast<size_t>(fed)));
     backing = make_backing(cache_policy->needs(), decoder(), decoder_cache(),
-                           overfill() ? &teacher->cache() : nullptr,
+                           overfill() ? &teacher->entries() : nullptr,
                            [this](int64_t position) { return token_at(position); });
     if (backing) cache_policy->set_backing(*backing);
     prefill_scores.emplace(decoder().config().num_layers * decoder().config().num_kv_heads);
@@ -202,7 +212,8 @@ at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, 
         in.origin = origin;
         in.rows = done + n == prompt_length() ? Rows::last : Rows::none;
         LayerHooks* const hooks[] = {cache_policy.get()};
-        if (cache_policy) in.hooks = hooks;
+        // Behind a bridge the policy does not look at the prompt: its reader has other layers and heads.
+        if (cache_policy && !bridges()) in.hooks = hooks;
         row = forward.prefill(cache, in).logits;
         done += n;
         if (!progress(static_cast<double>(done) / static_cast<double>(prompt_length())))
@@ -212,8 +223,7 @@ at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, 
 }
 
 void DecodeSession::Impl::make_cache_policy() {
-    check_cache_choice(config,
-                       {pair->context(), pair->geometry_difference.value_or(""), !text.given.empty()});
+    check_cache_choice(config, {pair->context(), pair->rebuild_reason().value_or(""), !text.given.empty()});
     const CachePolicyConfig& policy = decoder_policy();
     if (policy.is_full()) return;
     const LlamaModel& reader = config.mode == Mode::student ? *pair->student : *pair->teacher;
@@ -286,6 +296,8 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     RunInfo info;
     info.id = text.run_id.empty() ? new_run_id() : text.run_id;
     info.config = with_file_digests(config);
+    // Also what was looked for beside the student and not found: a replay must not find one that came later.
+    info.config.bridge.digest = bridges() ? pair->bridge_file->digest : rebuilds() ? no_bridge : "";
     info.rendered_prompt = text.prompt.text;
     info.prompt_ids = prompt();
     info.first_token = is_end(pending.id) ? -1 : pending.id;
@@ -297,7 +309,9 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.heads = shape.num_heads;
     info.kv_heads = shape.num_kv_heads;
     info.head_dim = shape.head_dim;
-    for (const KvCache* cache : {teacher ? &teacher->cache() : nullptr, student_cache.get()}) {
+    const std::array<const KvCache*, 3> caches{teacher ? &teacher->cache() : nullptr, student_cache.get(),
+                                               bridges() ? &teacher->entries() : nullptr};
+    for (const KvCache* cache : caches) {
         if (cache == nullptr) continue;
         info.cache_bytes_per_token += 2 * cache->num_layers() * cache->num_kv_heads() * cache->head_dim() *
                                       static_cast<int64_t>(c10::elementSize(cache->dtype()));

@@ -344,6 +344,11 @@ private:
             m_report.checks.push_back(not_measured("pair", name, "one model is loaded"));
             return;
         }
+        if (m_pair->bridge_file) {
+            m_report.checks.push_back(not_measured(
+                "pair", name, "bridge: teacher entries are mapped, and only near to the student's own"));
+            return;
+        }
         if (m_pair->geometry_difference) {
             m_report.checks.push_back(
                 not_measured("pair", name, "rebuild mode: teacher entries are never copied"));

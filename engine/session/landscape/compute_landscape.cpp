@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/model/bridge/bridge.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/landscape/row_block.h"
 #include "engine/session/parts/mc_request.h"
@@ -200,12 +201,12 @@ LandscapeRequest landscape_request(const Recording& run, const RunConfig& config
 void check_landscape(const ModelPair& pair, const LandscapeRequest& request) {
     if (!pair.teacher || !pair.student)
         throw Error(doing, {}, "it takes a teacher and a student", "give --teacher and --student");
-    if (pair.geometry_difference) {
+    if (const auto difference = pair.rebuild_reason()) {
         throw Error(
             doing, "of this pair",
             fmt::format("the KV geometries differ ({}): in rebuild mode nothing is copied, so a refresh "
                         "changes nothing and there is no landscape",
-                        *pair.geometry_difference),
+                        *difference),
             "take a student with the teacher's KV geometry");
     }
     if (request.prompt_ids.empty()) throw Error(doing, "of a text", "the prompt gives no tokens");
@@ -258,7 +259,8 @@ std::vector<MemoryEstimate> memory_of_landscape(const ModelPair& pair, const Lan
     const ModelNeed needs[] = {need("teacher", *pair.teacher, shared, pass_chunk),
                                need("student", *pair.student,
                                     shared + at_once * (steps + rows_of_a_cell(request)),
-                                    3 * at_once * rows_of_a_cell(request))};
+                                    3 * at_once * rows_of_a_cell(request)),
+                               need("bridged", *pair.student, pair.bridge_file ? shared : 0, 0)};
     std::vector<MemoryEstimate> estimates = estimate_memory(needs, available);
     const int64_t cells = steps * (steps + 1) / 2 / request.every + steps,
                   rows = wants_teacher_rows(request) ? steps * pair.teacher->config().vocab_size : 0,
@@ -320,7 +322,13 @@ void LandscapeComputation::Impl::begin_rows() {
     }
     most += at_once * (rows_of_a_cell(request) - 1); // a step's MC rows
     cache = pair->student->make_cache(shared_columns(request) + most);
-    cache->adopt_prefix(teacher.cache(), shared_columns(request));
+    if (pair->bridge) {
+        BridgedCache bridged(*pair->bridge, *pair->teacher, *pair->student, shared_columns(request));
+        bridged.follow(teacher.cache());
+        cache->adopt_prefix(bridged.cache(), shared_columns(request));
+    } else {
+        cache->adopt_prefix(teacher.cache(), shared_columns(request));
+    }
     teacher.drop_cache();
     rows.emplace(*pair->student, *cache, landscape->info(), teacher.rows());
     if (!blocks.empty()) rows->begin(blocks.front());

@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/model_path.h"
+#include "engine/model/bridge/bridge_file.h"
 #include "engine/model/derive/derive_student.h"
 #include "engine/model/model_source.h"
 #include "engine/session/pair/pair_check.h"
@@ -86,9 +87,17 @@ std::string ModelPair::note() const {
         return "teacher and student are one model: a refresh puts equal entries in the place of equal ones "
                "and changes nothing";
     if (!geometry_difference) return {};
+    if (bridge_file)
+        return fmt::format("bridge: the KV geometries differ ({}), so a linear map of the teacher's entries "
+                           "stands in for them ({})",
+                           *geometry_difference, bridge_file->path.filename().string());
     return "rebuild mode: the KV geometries differ (" + *geometry_difference +
            "), so teacher entries are never copied; a refresh recomputes the student's own and changes "
            "nothing";
+}
+
+std::optional<std::string> ModelPair::rebuild_reason() const {
+    return bridge_file ? std::nullopt : geometry_difference;
 }
 
 bool ModelPair::same_folder() const {
@@ -151,6 +160,17 @@ at::ScalarType scalar_type(Dtype dtype) {
 
 namespace {
 
+/// The bridge of a run with both models. Throws as find_bridge(), and where one is named that is not needed.
+std::optional<BridgeFile> bridge_of(const ModelPair& pair, const RunConfig& config) {
+    if (!needs_teacher(config) || !needs_student(config)) return std::nullopt;
+    if (pair.geometry_difference) return find_bridge(config);
+    if (!config.bridge.path.empty() && config.bridge.path != no_bridge && config.mode == Mode::overfill)
+        throw Error("starting a run", config.bridge.path,
+                    "teacher and student have one KV geometry, so a bridge is not needed",
+                    "leave out --bridge");
+    return std::nullopt;
+}
+
 /// The cheap checks of a pair and its text side, models null: nobody should wait for weights to learn that the vocabularies
 /// differ.
 std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
@@ -180,6 +200,7 @@ std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
         pair->tokenizer = std::move(check.tokenizer);
         pair->geometry_difference = std::move(check.geometry_difference);
         pair->facts = std::move(check.facts);
+        pair->bridge_file = bridge_of(*pair, config);
     } else {
         pair->tokenizer = text_side.tokenizer();
     }
@@ -214,6 +235,8 @@ void adopt(ModelPair& pair, const ModelPair& loaded, const RunConfig& config) {
                      config.student_device) &&
         fits(loaded.student.get()))
         pair.student = loaded.student;
+    if (pair.bridge_file == loaded.bridge_file && pair.student && pair.student == loaded.student)
+        pair.bridge = loaded.bridge;
 }
 
 } // namespace
@@ -273,6 +296,10 @@ void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& 
     } else if (want_student && !pair->student) {
         pair->student = load(config.student_dir, config.student_device, teacher_share, 1 - teacher_share);
     }
+    if (pair->bridge_file && !pair->bridge)
+        pair->bridge = std::make_shared<const Bridge>(
+            load_bridge(pair->bridge_file->path, pair->teacher->config(), pair->student->config())
+                .on(pair->student->device()));
     run.pair = pair;
     run.text_side.reset();
 }
@@ -326,6 +353,13 @@ std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPa
         pass_chunk);
     add("student", pair.student.get(), needs_student(config), config.student_dir, config.student_device,
         config.mode != Mode::teacher, config.mode == Mode::overfill ? ring_rows : 1);
+    if (pair.bridge_file && config.mode == Mode::overfill) {
+        ModelNeed& student = needs.back();
+        student.caches = 2; // the teacher's entries as the student reads them
+        std::error_code unknown;
+        const auto size = std::filesystem::file_size(pair.bridge_file->path, unknown);
+        if (!pair.bridge && !unknown) student.bridge_bytes = static_cast<int64_t>(size);
+    }
     int64_t context = INT64_MAX;
     for (const ModelNeed& need : needs)
         context = std::min(context, need.config.max_position);
@@ -344,7 +378,8 @@ bool pair_serves(const ModelPair& pair, const RunConfig& config) {
         pair.measured_on != measured_on(derivation_of(config.student_dir), config))
         return false;
     return model_serves(pair.student.get(), pair.student_dir, config, config.student_dir,
-                        config.student_device);
+                        config.student_device) &&
+           bridge_of(pair, config) == pair.bridge_file;
 }
 
 ModelSummary summarize(const LlamaModel& model, const std::string& dir) {

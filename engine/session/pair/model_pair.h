@@ -5,6 +5,7 @@
 #include "engine/model/gates/token_gate.h"
 #include "engine/model/llama_model.h"
 #include "engine/model/memory_estimate.h"
+#include "engine/session/pair/bridge_choice.h"
 #include "engine/session/pair/run_execution.h"
 
 #include <memory>
@@ -16,6 +17,7 @@ namespace refreshlab {
 
 class ChatTemplate;
 class Tokenizer;
+struct Bridge;
 struct RunText;
 
 /// A loaded teacher/student pair with its text side. Shared by sessions, never changed by them.
@@ -29,13 +31,19 @@ struct ModelPair {
     std::string
         measured_on; ///< the prompt that a derived student depends on, with how it was read; else empty
     std::optional<std::string>
-        geometry_difference;             ///< first field that differs; set: no splices, rebuild mode
+        geometry_difference;             ///< first field that differs; set: rebuild mode, or a bridge
     std::optional<int64_t> shared_vocab; ///< tokens that both models keep; nothing with one model
     std::vector<PairFact> facts;         ///< the pair check, line by line; empty with one model
     /// Gates and profiles of models that have no files; those of others are read where a run wants them (policy_aids.h).
     ModelGates teacher_gates = {}, student_gates = {};
     CacheProfiles teacher_profiles = {}, student_profiles = {};
 
+    /// Of a pair whose geometries differ: the file that maps the teacher's entries to the student's; nothing: there is none.
+    std::optional<BridgeFile> bridge_file = {};
+    std::shared_ptr<const Bridge> bridge = {}; ///< on the student's device; null: none, or not loaded
+
+    /// In what the geometries differ where no bridge maps them; set: nothing is copied, rebuild mode.
+    [[nodiscard]] std::optional<std::string> rebuild_reason() const;
     [[nodiscard]] std::string note() const; ///< what a person must know; empty when all is ordinary
     [[nodiscard]] bool same_folder() const; ///< one folder of weights is both teacher and student
     [[nodiscard]] std::vector<int32_t> end_ids() const; ///< end tokens of both models

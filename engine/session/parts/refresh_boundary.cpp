@@ -379,7 +379,7 @@ void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event, Delta delt
     event.first_pos = stretch.first;
     event.bytes_sent = 0;
     if (!m_parts.rebuild) {
-        DeltaDrift drift = measure_drift(m_parts.student_cache, m_parts.teacher.cache(), delta);
+        DeltaDrift drift = measure_drift(m_parts.student_cache, m_parts.teacher.entries(), delta);
         drift.map->step = event.step;
         drift.map->refresh_id = event.id;
         double total = 0, as_recorded = 0;
@@ -398,7 +398,7 @@ void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event, Delta delt
             m_state.last_drift = static_cast<float>(as_recorded / static_cast<double>(held));
         }
         KvCache& student = m_parts.student_cache;
-        const KvCache& teacher = m_parts.teacher.cache();
+        const KvCache& teacher = m_parts.teacher.entries();
         EntrySelection written;
         written.heads = scope.heads_of(student.num_layers(), student.num_kv_heads());
         written.halves = {scope.parts != ScopeParts::values, scope.parts != ScopeParts::keys};

@@ -10,6 +10,27 @@
 
 namespace refreshlab {
 
+TeacherReader::TeacherReader(const Forward& forward, std::unique_ptr<KvCache> cache,
+                             std::unique_ptr<BridgedCache> bridged)
+    : m_forward(forward)
+    , m_cache(std::move(cache))
+    , m_bridged(std::move(bridged)) {}
+TeacherReader::~TeacherReader() = default;
+
+const KvCache& TeacherReader::entries() const {
+    return m_bridged ? m_bridged->cache() : *m_cache;
+}
+
+void TeacherReader::follow() {
+    if (m_bridged) m_bridged->follow(*m_cache);
+}
+
+void TeacherReader::rewind(int64_t step, int64_t teacher_length) {
+    const KvCache::Quiet quiet(*m_cache); // the fork forgets what is taken back
+    m_cache->rewind(step, teacher_length);
+    if (m_bridged) m_bridged->truncate(teacher_length);
+}
+
 TeacherReader::Reading TeacherReader::read(int64_t end, const std::function<int32_t(int64_t)>& token_at,
                                            const RowRing& ring, int64_t known_end, const EachRow& each) {
     const Stopwatch watch;
@@ -49,6 +70,7 @@ TeacherReader::Reading TeacherReader::read(int64_t end, const std::function<int3
         m_last_row = out.logits[n - 1].clone();
         m_last_statistics = rows.back().statistics;
     }
+    follow();
     reading.ms = watch.ms();
     return reading;
 }

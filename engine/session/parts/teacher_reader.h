@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/cache/kv_cache.h"
+#include "engine/model/bridge/bridge.h"
 #include "engine/model/forward.h"
 
 #include <ATen/core/Tensor.h>
@@ -23,12 +24,19 @@ inline constexpr int64_t pass_chunk = 128;
 class TeacherReader {
 public:
     /// \param forward  of the teacher; outlives this
-    TeacherReader(const Forward& forward, std::unique_ptr<KvCache> cache)
-        : m_forward(forward)
-        , m_cache(std::move(cache)) {}
+    /// \param bridged  follows the cache where the student has another geometry; null: the student reads the teacher's entries as they are
+    TeacherReader(const Forward& forward, std::unique_ptr<KvCache> cache,
+                  std::unique_ptr<BridgedCache> bridged = {});
+    ~TeacherReader();
 
     [[nodiscard]] KvCache& cache() { return *m_cache; }
     [[nodiscard]] const KvCache& cache() const { return *m_cache; }
+    /// The teacher's columns in the student's geometry: what a hand-over and a splice copy. cache() itself without a bridge.
+    [[nodiscard]] const KvCache& entries() const;
+    /// cache() has been read into by a pass outside read() (the prefill): entries() has its columns from now on.
+    void follow();
+    /// Caches as they were after a step. \param teacher_length  at most length()
+    void rewind(int64_t step, int64_t teacher_length);
     [[nodiscard]] int64_t length() const { return m_cache->length(); }
 
     /// What a reading of positions [first, first + tokens) gave.
@@ -66,6 +74,7 @@ public:
 private:
     const Forward& m_forward;
     std::unique_ptr<KvCache> m_cache;
+    std::unique_ptr<BridgedCache> m_bridged; ///< null: none is needed
     at::Tensor m_last_row;
     std::optional<kernels::RowStatistics> m_last_statistics;
 };

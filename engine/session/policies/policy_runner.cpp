@@ -175,6 +175,13 @@ PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& m
                     "set keep_positions=true");
     const bool looks =
         m_needs.prompt_rows > 0 || m_needs.prompt_sums || m_needs.prompt_queries > 0 || m_needs.output_norms;
+    const bool goes_by_reader = looks || m_needs.prompt_gate || m_aids.profile != nullptr;
+    if (const auto difference = geometry_difference(reader, model); goes_by_reader && difference)
+        throw Error(
+            "starting a run", fmt::format("cache policy {}", config.policy),
+            fmt::format("goes by how the prompt is read, by the teacher, whose cache is another one ({})",
+                        *difference),
+            "take one that does not look at the prompt: sliding_window, streaming_llm or random");
     if (looks && reader.num_heads != model.num_heads) {
         throw Error(
             "starting a run", fmt::format("cache policy {}", config.policy),

@@ -50,7 +50,7 @@ public:
     /// \param reader   whose passes read the prompt: the model itself, or the teacher that hands its entries over
     /// \param device   of the reader
     /// \param aids     those that the policy asks for                                                    (asserted)
-    /// Throws Error{bad_input}: the policy reads the prompt's attention, and the two have not the same query heads; or it is a policy from
+    /// Throws Error{bad_input}: the policy goes by how the prompt is read, and the two have not the same KV geometry or query heads; or it is a policy from
     /// outside, and nobody has brought it.
     PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model, const ModelConfig& reader,
                  at::Device device, int64_t prompt_length, uint64_t seed, PolicyAids aids = {});

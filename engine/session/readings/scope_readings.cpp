@@ -106,11 +106,11 @@ private:
 void check_request(const ModelPair& pair, const ScopeMapRequest& request) {
     if (!pair.teacher || !pair.student)
         throw Error(doing, {}, "it takes a teacher and a student", "give --teacher and --student");
-    if (pair.geometry_difference)
+    if (const auto difference = pair.rebuild_reason())
         throw Error(
             doing, "of this pair",
             fmt::format("the KV geometries differ ({}): no entries are copied, so a refresh changes nothing",
-                        *pair.geometry_difference),
+                        *difference),
             "take a student with the teacher's KV geometry");
     RL_ASSERT(request.horizon >= 1 && request.blocks >= 1 && std::ranges::is_sorted(request.boundaries));
     const int64_t steps = std::ssize(request.tokens) - 1;
@@ -138,7 +138,7 @@ struct ScopeMapComputation::Impl {
     /// The teacher's reading, and what the map is of.
     void begin() {
         const ModelConfig& config = pair->student->config();
-        text.emplace(*pair->teacher, request.prompt_ids, request.tokens);
+        text.emplace(*pair, request.prompt_ids, request.tokens);
         parts.emplace(config, request.blocks);
         int64_t longest = 0, front = 0;
         for (const int64_t boundary : request.boundaries) {

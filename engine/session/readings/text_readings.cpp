@@ -3,7 +3,9 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/landscape/staircase.h"
+#include "engine/model/bridge/bridge.h"
 #include "engine/session/landscape/tail_rows.h"
+#include "engine/session/pair/model_pair.h"
 #include "engine/session/parts/teacher_reader.h"
 #include "engine/signals/registry.h"
 #include "kernels/ops/row_overlap.h"
@@ -144,6 +146,14 @@ TeacherText::TeacherText(const LlamaModel& teacher, std::vector<int32_t> prompt,
         add_rows(out.summary, m_numbers);
         m_rows.narrow(0, begin, out.logits.size(0)).copy_(out.logits);
     });
+}
+
+TeacherText::TeacherText(const ModelPair& pair, std::vector<int32_t> prompt, std::vector<int32_t> text)
+    : TeacherText(*pair.teacher, std::move(prompt), std::move(text)) {
+    if (!pair.bridge) return;
+    BridgedCache bridged(*pair.bridge, *pair.teacher, *pair.student, m_cache->capacity());
+    bridged.follow(*m_cache);
+    m_cache = bridged.take();
 }
 
 StudentReadings::StudentReadings(const LlamaModel& student, const TeacherText& text)

@@ -24,12 +24,16 @@ struct TextNumbers {
     [[nodiscard]] double nll() const; ///< mean of -logprob, nats a token
 };
 
+struct ModelPair;
+
 /// A given text as the teacher reads it, once: its cache over prompt and text, and its rows.
 class TeacherText {
 public:
     /// Throws Error{bad_input}: an empty prompt, fewer than three tokens, beyond the context, ids outside the vocabulary.
     /// Cost: one prefill; keeps (N - 1) * vocab fp32 on the host.
     TeacherText(const LlamaModel& teacher, std::vector<int32_t> prompt, std::vector<int32_t> text);
+    /// The same, for the pair's student: cache() is what it can read, mapped where the pair has a bridge.
+    TeacherText(const ModelPair& pair, std::vector<int32_t> prompt, std::vector<int32_t> text);
 
     [[nodiscard]] const std::vector<int32_t>& prompt() const { return m_prompt; }           ///< L ids
     [[nodiscard]] const std::vector<int32_t>& text() const { return m_text; }               ///< y_1 .. y_N

@@ -150,7 +150,7 @@ RunOutlook run_outlook(const RunConfig& config, std::shared_ptr<const ModelPair>
         if (outlook.part != OutlookPart::none) return outlook;
         outlook.part = OutlookPart::other;
         check_cache_choice(config,
-                           {context, (run.pair ? *run.pair : *run.text_side).geometry_difference.value_or(""),
+                           {context, (run.pair ? *run.pair : *run.text_side).rebuild_reason().value_or(""),
                             config.reads_given()});
         check_files_are_there(config);
         outlook.part = OutlookPart::none;

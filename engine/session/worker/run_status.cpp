@@ -17,7 +17,7 @@ void show_start(EngineStatus& status, const ModelPair& pair, const RunInfo& info
     status.student = pair.student ? summarize(*pair.student, pair.student_dir) : ModelSummary{};
     status.pair = pair.facts;
     status.derived = pair.derived;
-    status.rebuild_mode = pair.geometry_difference.has_value();
+    status.rebuild_mode = pair.rebuild_reason().has_value();
     status.note = info.note;
     status.prefill_ms = info.prefill_ms;
     status.ttft_ms = info.ttft_ms;

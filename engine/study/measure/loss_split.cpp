@@ -50,9 +50,9 @@ LossSplit split_loss(const std::shared_ptr<const ModelPair>& pair, const RunConf
                      const std::function<bool(double, const std::string&)>& progress) {
     if (!pair->teacher || !pair->student)
         throw Error(splitting_the_loss, {}, "it needs a teacher and a student");
-    if (pair->geometry_difference)
+    if (const auto difference = pair->rebuild_reason())
         throw Error(splitting_the_loss, {}, "the pair runs in rebuild mode, where no teacher entry is copied",
-                    "the KV geometries differ: " + *pair->geometry_difference);
+                    "the KV geometries differ: " + *difference);
     if (text.given.size() < 2) throw Error(splitting_the_loss, "a text", "has fewer than two tokens");
     LossSplit split;
     split.period = period;

@@ -23,6 +23,10 @@ std::string run_id(const RunConfig& config, const std::string& almanac_digest, c
             if (json.contains(cache) && json[cache].contains(fmt::format("{}_digest", gate)))
                 json[cache].erase(gate);
     }
+    if (json.contains("bridge") && config.bridge.path != no_bridge) {
+        json.erase("bridge");
+        json["bridge_digest"] = file_digest(config.bridge.path);
+    }
     json["policy"].erase("name");
     json["task"]["almanac"] = almanac_digest;
     Digest digest;

@@ -5,6 +5,7 @@
 #include "engine/model/model_fingerprint.h"
 #include "engine/results/sweep_claims.h"
 #include "engine/session/driver/run_driver.h"
+#include "engine/session/pair/bridge_choice.h"
 #include "engine/study/jobs/job_pool.h"
 #include "engine/text/digest.h"
 #include "kernels/execution/cores.h"
@@ -397,7 +398,10 @@ SweepModels sweep_models(const SweepSpec& spec, const SweepOptions& options) {
                         "CPU and GPU round differently: take one kind of device");
     }
     models.teacher = model_fingerprint(config.teacher_dir);
-    models.student = model_fingerprint(config.student_dir);
+    // A bridge that a run names is part of its configuration; what lies beside the student belongs to the models.
+    const bool looks =
+        config.bridge.path.empty() && !config.teacher_dir.empty() && !config.student_dir.empty();
+    models.student = student_digest(config.student_dir, looks ? find_bridge(config) : std::nullopt);
     return models;
 }
 

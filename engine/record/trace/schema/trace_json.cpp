@@ -195,6 +195,8 @@ RunInfo info_from_text(const std::string& text, int64_t version, const std::stri
         info.published_signals = published_of(object.at("published_signals"), what);
         info.has_cache_events = object.at("cache_events").get<bool>();
     }
+    if (info.rebuild && info.config.bridge.digest.empty())
+        info.config.bridge.digest = no_bridge; // before there were bridges
     if (const auto derived = object.find("derived"); derived != object.end() && !derived->is_null())
         info.derived = derived_facts_from_json(*derived, what);
     if (const auto rule = object.find("text_rule"); rule != object.end()) { // not in traces of the first days

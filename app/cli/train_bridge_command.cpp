@@ -1,0 +1,63 @@
+#include "app/cli/train_commands.h"
+#include "app/options/engine_module.h"
+#include "app/options/train_bridge_options.h"
+
+#include <memory>
+
+namespace refreshlab::app {
+
+Command add_train_bridge(CLI::App& train) {
+    auto options = std::make_shared<TrainBridgeOptions>();
+    CLI::App* command = train.add_subcommand(
+        "bridge",
+        "Fits a linear map of a teacher's cache entries to those of a student with another KV geometry "
+        "and the same tokenizer (docs/howto/bridge.md)");
+    command->add_option("--teacher", options->teacher, "A checkpoint folder or a .gguf file")
+        ->required()
+        ->type_name("MODEL");
+    command->add_option("--student", options->student, "A checkpoint folder or a .gguf file")
+        ->required()
+        ->type_name("MODEL");
+    command
+        ->add_option("--texts", options->texts,
+                     "Texts: .jsonl files of prompts with answers, or plain texts; every eighth text is held "
+                     "out. May be repeated")
+        ->required()
+        ->type_name("FILE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(true);
+    command->add_option("-o,--out", options->out, "The bridge")->required()->type_name("FILE");
+    command
+        ->add_option(
+            "--layers", options->layers,
+            "Which teacher's layer a student's layer is made of: last (the default; the last with the "
+            "last, and so on downwards) or spread (evenly from the first to the last)")
+        ->check(CLI::IsMember({"last", "spread"}));
+    command
+        ->add_option("--reach", options->reach,
+                     "So many teacher's layers more on each side of it (default 0)")
+        ->type_name("N")
+        ->check(CLI::Range(0, 64));
+    command
+        ->add_option(
+            "--inputs", options->inputs,
+            "both (the default): keys and values make keys, and keys and values make values; own: keys "
+            "make keys, values make values")
+        ->check(CLI::IsMember({"both", "own"}));
+    command
+        ->add_option(
+            "--lambda", options->lambda,
+            "Weight of the ridge, as a share of each input's variance (default: of each map the one of "
+            "1e-8 to 1 that is best on texts held out)")
+        ->type_name("X")
+        ->check(CLI::Range(0.0, 1e6));
+    command->add_option("--length", options->length, "Most tokens of a text (default 512)")
+        ->type_name("N")
+        ->check(CLI::Range(64, 1 << 20));
+    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
+        ->type_name("N")
+        ->check(CLI::Range(0, 4096));
+    return [options] { return engine_module().carry_out(*options); };
+}
+
+} // namespace refreshlab::app
