@@ -9,6 +9,8 @@ RunConfig config_to_read(const Recording& run, const ReadAgain& with, const std:
     RunConfig config = run.info().config;
     if (!with.teacher.empty()) config.teacher_dir = with.teacher;
     if (!with.student.empty()) config.student_dir = settled_model(with.student);
+    if (!with.teacher.empty() || !with.student.empty())
+        config.bridge.digest.clear(); // that of the pair before
     if (!with.device.empty()) {
         config.device = with.device;
         config.teacher_device.clear();

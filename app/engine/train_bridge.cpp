@@ -38,13 +38,14 @@ std::string recipe_of(const TrainBridgeOptions& options, const BridgeFit& fit, c
 
 /// What each map explains of the student's entries on texts held out.
 void print_fit(const BridgeFit::Result& result) {
-    print("| layer | teacher's | keys, held out | fitted | lambda | values, held out | fitted | lambda |\n"
-          "|---:|---|---:|---:|---:|---:|---:|---:|\n");
+    app::print(
+        "| layer | teacher's | keys, held out | fitted | lambda | values, held out | fitted | lambda |\n"
+        "|---:|---|---:|---:|---:|---:|---:|---:|\n");
     for (size_t l = 0; l < result.layers.size(); ++l) {
         const auto& [keys, values] = result.layers[l];
-        print("| {} | {} | {:.4f} | {:.4f} | {:g} | {:.4f} | {:.4f} | {:g} |\n", l,
-              fmt::join(result.bridge.layers[l].from, ", "), keys.held_out, keys.fitted, keys.lambda,
-              values.held_out, values.fitted, values.lambda);
+        app::print("| {} | {} | {:.4f} | {:.4f} | {:g} | {:.4f} | {:.4f} | {:g} |\n", l,
+                   fmt::join(result.bridge.layers[l].from, ", "), keys.held_out, keys.fitted, keys.lambda,
+                   values.held_out, values.fitted, values.lambda);
     }
 }
 

@@ -1,16 +1,16 @@
 #pragma once
 
+#include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
+#include <memory>
+#include <string_view>
 #include <vector>
 
 namespace refreshlab {
-
-class KvCache;
 
 /// What of the teacher's entries a map reads.
 enum class BridgeInputs : uint8_t {

@@ -3,14 +3,10 @@
 #include "engine/control/run_config.h"
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 
 namespace refreshlab {
-
-struct Bridge;
-struct ModelConfig;
 
 /// The bridge of a run, as a file. Two are equal where nothing has to be read again.
 struct BridgeFile {

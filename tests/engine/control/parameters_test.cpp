@@ -77,6 +77,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "max_tokens",
                             "ignore_stop",
                             "kernels",
+                            "bridge",
                             "on_fire",
                             "verify.rule",
                             "verify.share",

@@ -29,6 +29,7 @@ inline RunConfig random_config(std::mt19937& random) {
     config.prompt = text();
     config.raw_prompt = flip();
     config.prompt_cache = text();
+    config.bridge.path = text();
     config.max_tokens = 1 + up_to(5000);
     config.ignore_stop = flip();
     config.seed = (static_cast<uint64_t>(random()) << 32U) | random();
