@@ -10,8 +10,9 @@ Command add_train_bridge(CLI::App& train) {
     auto options = std::make_shared<TrainBridgeOptions>();
     CLI::App* command = train.add_subcommand(
         "bridge",
-        "Fits a linear map of a teacher's cache entries to those of a student with another KV geometry "
-        "and the same tokenizer (docs/howto/bridge.md)");
+        "Makes a linear map of a teacher's cache entries to those of a student with another KV geometry "
+        "and the same tokenizer: fitted to the student's entries, then trained for what the student makes of "
+        "them (docs/howto/bridge.md)");
     command->add_option("--teacher", options->teacher, "A checkpoint folder or a .gguf file")
         ->required()
         ->type_name("MODEL");
@@ -54,6 +55,28 @@ Command add_train_bridge(CLI::App& train) {
     command->add_option("--length", options->length, "Most tokens of a text (default 512)")
         ->type_name("N")
         ->check(CLI::Range(64, 1 << 20));
+    command
+        ->add_option("--steps", options->steps,
+                     "Steps of the training behind the fit (default 300; 0: the fit alone)")
+        ->type_name("N")
+        ->check(CLI::Range(0, 10'000'000));
+    command->add_option("--batch", options->batch, "Texts of a step (default 4)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 4096));
+    command
+        ->add_option("--longest", options->longest,
+                     "Refreshes of a training text are at most so many tokens apart (default 64)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1 << 20));
+    command->add_option("--learning-rate", options->learning_rate, "Of AdamW (default 0.001)")
+        ->type_name("X")
+        ->check(CLI::Range(1e-8, 1.0));
+    command
+        ->add_option("--seed", options->seed, "Of the order of texts and the refreshes in them (default 0)")
+        ->type_name("N");
+    command->add_option("--csv", options->csv, "Writes the losses as a table into this folder")
+        ->type_name("DIR");
+    command->add_flag("--restart", options->restart, "Begin the training again, whatever FILE.part holds");
     command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
         ->type_name("N")
         ->check(CLI::Range(0, 4096));

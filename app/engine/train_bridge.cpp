@@ -1,6 +1,7 @@
 #include "app/base/output.h"
 #include "app/engine/carry_out.h"
 #include "app/engine/offline_model.h"
+#include "app/engine/training_run.h"
 #include "app/engine/work_progress.h"
 #include "app/options/train_bridge_options.h"
 #include "engine/base/bytes_text.h"
@@ -11,6 +12,8 @@
 #include "engine/model/bridge/bridge_file.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/train/bridge_fit.h"
+#include "engine/train/loss_table.h"
+#include "engine/train/models/bridge_trainer.h"
 #include "engine/train/training_text.h"
 
 #include <fmt/format.h>
@@ -96,11 +99,40 @@ int carry_out(const TrainBridgeOptions& options) {
         }
     }
     const BridgeFit::Result result = fit.solve(options.lambda);
-    save_bridge(options.out, result.bridge,
-                {model_fingerprint(options.teacher), model_fingerprint(options.student),
-                 model_name(options.teacher), model_name(options.student),
-                 recipe_of(options, fit, texts_digest(texts[1]))});
+    const std::string fitted = recipe_of(options, fit, texts_digest(texts[1]));
+    BridgeOrigin origin{model_fingerprint(options.teacher), model_fingerprint(options.student),
+                        model_name(options.teacher), model_name(options.student), fitted};
     print_fit(result);
+    if (options.steps == 0) {
+        save_bridge(options.out, result.bridge, origin);
+    } else {
+        BridgeTraining how{
+            options.steps, options.batch, options.learning_rate, options.seed, {0, 0.25, options.longest},
+            fitted};
+        origin.recipe = how.recipe();
+        BridgeTrainer trainer(teacher, student, result.bridge, texts[1], how);
+        const TrainingStep before = trainer.loss_of(texts[0]);
+        const TrainingFiles files{options.out + ".part", options.csv};
+        const TrainingLock lock(files.part);
+        begin_training(trainer, files, options.restart, texts);
+        const auto losses = [&] {
+            return loss_table("Training of " + options.out, {"KL to the teacher", "next token"},
+                              trainer.losses());
+        };
+        if (!train_to_end(trainer, files, losses)) return 128 + interrupted();
+        save_bridge(options.out, trainer.bridge(), origin);
+        const TrainingStep after = trainer.loss_of(texts[0]);
+        print("\nKL to the teacher on texts held out, nats a token: {:.4f} with the fit, {:.4f} after {} "
+              "steps.\n",
+              before.total, after.total, options.steps);
+        if (!options.csv.empty()) {
+            StudyResult all;
+            all.figures.push_back(losses());
+            write_study(all, options.csv);
+        }
+        std::error_code ignored;
+        std::filesystem::remove(files.part, ignored);
+    }
     say("{}: {}, of {} positions, {} more held out\n", options.out,
         bytes_text(static_cast<int64_t>(std::filesystem::file_size(options.out))), fit.positions(false),
         fit.positions(true));

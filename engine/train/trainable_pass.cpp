@@ -18,13 +18,6 @@ at::Tensor linear_of(const at::Tensor& x, const at::Tensor& weight, const at::Te
     return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
-/// RoPE of heads [n, heads, d]; channel c turns with c + d / 2.
-at::Tensor turned(const at::Tensor& heads, const at::Tensor& cos, const at::Tensor& sin) {
-    const auto halves = heads.chunk(2, -1);
-    const at::Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1);
-    return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
-}
-
 at::Tensor rms(const at::Tensor& x, const at::Tensor& weight, double eps, int64_t width) {
     const at::Tensor mean = x.square().sum(-1, true) / static_cast<double>(width);
     return x * at::rsqrt(mean + eps) * weight;
@@ -35,6 +28,12 @@ int64_t columns_before(const TrainablePass::Around& around) {
 }
 
 } // namespace
+
+at::Tensor turned_heads(const at::Tensor& heads, const at::Tensor& cos, const at::Tensor& sin) {
+    const auto halves = heads.chunk(2, -1);
+    const at::Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1);
+    return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
+}
 
 TrainablePass::TrainablePass(const LlamaModel& model, const std::string& doing)
     : m_model(model)
@@ -122,10 +121,11 @@ at::Tensor TrainablePass::run(at::Tensor x, const Around& around) const {
             in.rope_size = turns ? config().rope_scaling.attention_factor : 1;
             in.residual = x;
             in.input = normed(x, w.input_norm);
-            in.k = turned(heads(projected(Projection::k, in.input, w.k, w.k_bias), w.k_norm), in.cos, in.sin);
+            in.k = turned_heads(heads(projected(Projection::k, in.input, w.k, w.k_bias), w.k_norm), in.cos,
+                                in.sin);
             in.v = heads(projected(Projection::v, in.input, w.v, w.v_bias), {});
-            const at::Tensor q =
-                turned(heads(projected(Projection::q, in.input, w.q, w.q_bias), w.q_norm), in.cos, in.sin);
+            const at::Tensor q = turned_heads(
+                heads(projected(Projection::q, in.input, w.q, w.q_bias), w.q_norm), in.cos, in.sin);
             x = x + projected(Projection::o, attention_of(layer, in, q, around), w.o, w.o_bias);
         }
         if (w.has_mlp) {

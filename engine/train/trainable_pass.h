@@ -15,6 +15,9 @@
 
 namespace refreshlab {
 
+/// RoPE of heads, [n, heads, head_dim]; channel c turns with c + head_dim / 2. \param cos, sin  [n, head_dim / 2]
+[[nodiscard]] at::Tensor turned_heads(const at::Tensor& heads, const at::Tensor& cos, const at::Tensor& sin);
+
 /// A model's pass over rows of a text, written in ATen so that gradients flow through it: to its weights, to what is added to its linear maps,
 /// or to what changes its attention. The plain oracle of passes is PlainForward; this one agrees with it to rounding (a test compares).
 ///

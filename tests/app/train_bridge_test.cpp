@@ -31,11 +31,11 @@ void make_student(const std::string& folder, const std::string& how) {
 }
 
 std::vector<std::string> training(const std::string& student, const std::string& out,
-                                  const std::vector<std::string>& more = {}) {
+                                  const std::vector<std::string>& more = {}, const char* steps = "0") {
     std::vector<std::string> line{
         "train",    "bridge", "--teacher", teacher,   "--student",
         student,    "-o",     out,         "--texts", "assets/prompts/roll_call.jsonl",
-        "--length", "128"};
+        "--length", "128",    "--steps",   steps};
     line.insert(line.end(), more.begin(), more.end());
     return line;
 }
@@ -84,6 +84,16 @@ TEST_CASE("a bridge is fitted, named or found beside the student, recorded, and 
     const std::string again = scratch / "again.safetensors";
     REQUIRE(refreshlab_cli(training(student, again)).status == 0);
     CHECK(read_file(again) == read_file(bridge));
+
+    // Trained behind the fit it is another one.
+    const std::string csv = scratch / "losses";
+    const Outcome trained = refreshlab_cli(training(student, again, {"--batch", "1", "--csv", csv}, "2"));
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    CHECK_THAT(trained.out, ContainsSubstring("with the fit") && ContainsSubstring("after 2 steps"));
+    CHECK(read_file(again) != read_file(bridge));
+    CHECK(fs::exists(fs::path(csv) / "loss.csv"));
+    CHECK_FALSE(fs::exists(again + ".part"));
 
     const Outcome without = refreshlab_cli(run(student, {}));
     CHECK_THAT(without.err, ContainsSubstring("rebuild mode"));

@@ -26,25 +26,6 @@ void turn(at::Tensor& keys, const LlamaModel& model, int64_t context, int64_t la
     if (back && size != 1) keys.narrow(2, 0, 2 * cos.size(1)).div_(size * size);
 }
 
-/// Rows that a layer's maps read, [n, inputs]: what all read, or the keys' and the values' part.
-struct Inputs {
-    at::Tensor keys, values;
-};
-Inputs inputs_of(const Bridge& bridge, const Bridge::Layer& layer, const LlamaModel& teacher,
-                 const KvCache& cache, int64_t first, int64_t n, at::Device device) {
-    std::vector<at::Tensor> keys, values;
-    for (const int64_t from : layer.from) {
-        EntryRows rows = entry_rows(teacher, cache, from, first, n);
-        keys.push_back(std::move(rows.keys));
-        values.push_back(std::move(rows.values));
-    }
-    if (bridge.inputs == BridgeInputs::own)
-        return {at::cat(keys, 1).to(device), at::cat(values, 1).to(device)};
-    keys.insert(keys.end(), values.begin(), values.end());
-    const at::Tensor all = at::cat(keys, 1).to(device);
-    return {all, all};
-}
-
 } // namespace
 
 std::string_view to_string(BridgeInputs inputs) {
@@ -80,6 +61,20 @@ EntryRows entry_rows(const LlamaModel& model, const KvCache& cache, int64_t laye
     return {keys.reshape({n, -1}), rows(cache.values(layer)).reshape({n, -1})};
 }
 
+EntryRows bridge_inputs(const Bridge& bridge, const Bridge::Layer& layer, const LlamaModel& teacher,
+                        const KvCache& cache, int64_t first, int64_t n) {
+    std::vector<at::Tensor> keys, values;
+    for (const int64_t from : layer.from) {
+        EntryRows rows = entry_rows(teacher, cache, from, first, n);
+        keys.push_back(std::move(rows.keys));
+        values.push_back(std::move(rows.values));
+    }
+    if (bridge.inputs == BridgeInputs::own) return {at::cat(keys, 1), at::cat(values, 1)};
+    keys.insert(keys.end(), values.begin(), values.end());
+    const at::Tensor all = at::cat(keys, 1);
+    return {all, all};
+}
+
 BridgedCache::BridgedCache(const Bridge& bridge, const LlamaModel& teacher, const LlamaModel& student,
                            int64_t capacity)
     : m_bridge(bridge)
@@ -102,13 +97,14 @@ void BridgedCache::follow(const KvCache& teacher) {
         const int64_t n = std::min<int64_t>(rows_at_once, end - origins.begin());
         for (int64_t l = 0; l < std::ssize(m_bridge.layers); ++l) {
             const Bridge::Layer& layer = m_bridge.layers[static_cast<size_t>(l)];
-            const Inputs in = inputs_of(m_bridge, layer, m_teacher, teacher, first, n, device);
-            at::Tensor keys =
-                kernels::linear(in.keys, layer.key_weight, layer.key_bias).view({n, heads, width});
+            const EntryRows in = bridge_inputs(m_bridge, layer, m_teacher, teacher, first, n);
+            const auto mapped = [&](const at::Tensor& rows, const at::Tensor& weight,
+                                    const at::Tensor& bias) {
+                return kernels::linear(rows.to(device), weight, bias).view({n, heads, width});
+            };
+            at::Tensor keys = mapped(in.keys, layer.key_weight, layer.key_bias);
             turn(keys, m_student, m_cache->context(), l, first, false);
-            m_cache->write(
-                l, keys,
-                kernels::linear(in.values, layer.value_weight, layer.value_bias).view({n, heads, width}));
+            m_cache->write(l, keys, mapped(in.values, layer.value_weight, layer.value_bias));
         }
         m_cache->commit(n, origins.front());
     }

@@ -48,6 +48,12 @@ struct EntryRows {
 [[nodiscard]] EntryRows entry_rows(const LlamaModel& model, const KvCache& cache, int64_t layer,
                                    int64_t first, int64_t n);
 
+/// What the maps of a layer read of columns [first, first + n) of the teacher's cache: rows for the keys' and for the values' map, [n, inputs],
+/// fp32 on that cache's device.
+[[nodiscard]] EntryRows bridge_inputs(const Bridge& bridge, const Bridge::Layer& layer,
+                                      const LlamaModel& teacher, const KvCache& cache, int64_t first,
+                                      int64_t n);
+
 /// The teacher's entries as the student can read them: a cache of the student's geometry, dtype and device, which follows the teacher's.
 ///
 /// Exact    a column has the same bits however many are mapped together, and after a rewind (on the CPU; elsewhere to rounding).

@@ -79,7 +79,7 @@ std::string ModelTraining::recipe() const {
 TeacherReading read_with(const LlamaModel& teacher, std::span<const int32_t> ids) {
     const c10::AutoGradMode off(false);
     const auto n = static_cast<int64_t>(ids.size());
-    const auto cache = teacher.make_cache(n);
+    const std::shared_ptr<KvCache> cache = teacher.make_cache(n);
     StepInputs in;
     in.tokens = ids;
     in.rows = Rows::all;
@@ -94,6 +94,7 @@ TeacherReading read_with(const LlamaModel& teacher, std::span<const int32_t> ids
         reading.entries.k.push_back(rows(cache->keys(layer)));
         reading.entries.v.push_back(rows(cache->values(layer)));
     }
+    reading.cache = cache;
     return reading;
 }
 

@@ -13,6 +13,8 @@
 
 namespace refreshlab {
 
+class KvCache;
+
 /// How a model is trained. With texts and models it decides on every bit, for one number of threads on one kind of processor.
 struct ModelTraining {
     std::string name; ///< "heal", "student", "teacher"
@@ -34,7 +36,8 @@ struct ModelTraining {
 /// A text as the teacher reads it.
 struct TeacherReading {
     TrainablePass::Entries entries;
-    at::Tensor rows; ///< [n, vocab] log-probabilities
+    at::Tensor rows;                      ///< [n, vocab] log-probabilities
+    std::shared_ptr<const KvCache> cache; ///< that has these entries
 };
 /// No gradients. \param ids  within the teacher's context
 [[nodiscard]] TeacherReading read_with(const LlamaModel& teacher, std::span<const int32_t> ids);

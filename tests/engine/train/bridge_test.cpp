@@ -11,6 +11,7 @@
 #include "engine/session/pair/run_text.h"
 #include "engine/session/readings/text_readings.h"
 #include "engine/train/bridge_fit.h"
+#include "engine/train/models/bridge_trainer.h"
 #include "tests/engine/model/support.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/refused.h"
@@ -41,6 +42,13 @@ std::vector<std::vector<int32_t>> random_texts(uint32_t salt, size_t count, size
         for (size_t i = 0; i < length; ++i)
             text.push_back(static_cast<int32_t>(random() % 4096));
     return texts;
+}
+
+double mean_of(const std::vector<TrainingStep>& losses, size_t first, size_t end) {
+    double sum = 0;
+    for (size_t i = first; i < end; ++i)
+        sum += losses[i].total / static_cast<double>(end - first);
+    return sum;
 }
 
 /// Every fourth text is held out.
@@ -384,6 +392,60 @@ TEST_CASE("a bridge's file gives it back, and one that is damaged or foreign is 
     save_bridge(path, broken, origin);
     CHECK_THAT(refused([&] { (void)load_bridge(path, t, s); }),
                ContainsSubstring("layers.1.values.weight") && ContainsSubstring("not finite"));
+}
+
+TEST_CASE("a bridge is trained for what the student makes of it", "[train][bridge]") {
+    const auto pair = bridged_pair();
+    std::vector<TrainingText> texts, held_out;
+    for (auto& ids : random_texts(7, 12, 40))
+        (texts.size() < 8 ? texts : held_out).push_back({std::move(ids), 20});
+    BridgeTraining how;
+    how.steps = 40;
+    how.batch = 2;
+    how.learning_rate = 5e-3;
+    how.shares.longest = 8;
+    BridgeTrainer trainer(*pair->teacher, *pair->student, *pair->bridge, texts, how);
+
+    // Its columns are those of a session.
+    const std::vector<int32_t>& ids = texts[0].ids;
+    const auto cache = pair->teacher->make_cache(std::ssize(ids));
+    StepInputs in;
+    in.tokens = ids;
+    in.rows = Rows::none;
+    static_cast<void>(pair->teacher->forward().prefill(*cache, in));
+    BridgedCache follows(*pair->bridge, *pair->teacher, *pair->student, std::ssize(ids));
+    follows.follow(*cache);
+    const auto columns = trainer.mapped(*cache, 33);
+    for (int64_t layer = 0; layer < pair->student->config().num_layers; ++layer) {
+        const auto rows = [](const at::Tensor& storage) { return storage.narrow(1, 0, 33).transpose(0, 1); };
+        const auto at = static_cast<size_t>(layer);
+        CHECK(at::allclose(columns.k[at], rows(follows.cache().keys(layer)), 1e-4, 1e-5));
+        CHECK(at::allclose(columns.v[at], rows(follows.cache().values(layer)), 1e-4, 1e-5));
+    }
+
+    const double before = trainer.loss_of(held_out).total;
+    for (int i = 0; i < 20; ++i)
+        trainer.step();
+    const ScratchFolder folder("bridge-training");
+    const auto part = folder.path() / "bridge.part";
+    trainer.checkpoint(part);
+    BridgeTrainer again(*pair->teacher, *pair->student, *pair->bridge, texts, how);
+    again.resume(part);
+    for (int i = 0; i < 20; ++i) {
+        trainer.step();
+        again.step();
+    }
+    const Bridge made = trainer.bridge(), other = again.bridge();
+    for (size_t l = 0; l < made.layers.size(); ++l) {
+        CHECK(at::equal(made.layers[l].key_weight, other.layers[l].key_weight));
+        CHECK(at::equal(made.layers[l].value_bias, other.layers[l].value_bias));
+        CHECK_FALSE(at::equal(made.layers[l].key_weight, pair->bridge->layers[l].key_weight));
+    }
+    CHECK(mean_of(trainer.losses(), 30, 40) < mean_of(trainer.losses(), 0, 10));
+    CAPTURE(before);
+    CHECK(trainer.loss_of(held_out).total < before);
+    // A session reads through it.
+    CHECK(whole(with_bridge(*pair, made), refreshed(6))->steps() == 36);
 }
 
 } // namespace bridge_test
