@@ -26,8 +26,8 @@ RunConfig config_of(const std::string& model, int threads, Dtype dtype) {
 } // namespace
 
 void check_files_of_work(const std::string& model, const std::vector<std::string>& texts,
-                         const std::string& out) {
-    std::vector<NamedFile> inputs{{"--model", model}};
+                         const std::string& out, const char* option) {
+    std::vector<NamedFile> inputs{{option, model}};
     for (const std::string& file : texts)
         inputs.push_back({"--texts", file});
     check_outputs(std::vector<NamedFile>{{"--out", out}}, inputs);

@@ -11,8 +11,9 @@ namespace refreshlab::app {
 
 /// What a command that reads texts with a model and makes one file of them can refuse before the work.
 /// Throws Error{bad_input}: `out` is one of the inputs, or has no folder.
+/// \param option  that has named the model
 void check_files_of_work(const std::string& model, const std::vector<std::string>& texts,
-                         const std::string& out);
+                         const std::string& out, const char* option = "--model");
 
 /// One model on the CPU, as the teacher of a pair, or a pair. While this lives, the calling thread computes with its threads.
 class OfflineModel {

@@ -55,8 +55,8 @@ void print_fit(const BridgeFit::Result& result) {
 } // namespace
 
 int carry_out(const TrainBridgeOptions& options) {
-    for (const std::string& model : {options.teacher, options.student})
-        check_files_of_work(model, options.texts, options.out);
+    check_files_of_work(options.teacher, options.texts, options.out, "--teacher");
+    check_files_of_work(options.student, options.texts, options.out, "--student");
     RunConfig config;
     config.mode = Mode::teacher;
     config.teacher_dir = options.teacher;

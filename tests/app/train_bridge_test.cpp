@@ -114,7 +114,7 @@ TEST_CASE("a bridge is fitted, named or found beside the student, recorded, and 
     refused(run("assets/models/llama-tales-student", {"--bridge", bridge}), "a bridge is not needed");
     refused(run(student, {"--bridge", scratch / "none.safetensors"}), "no such file");
     refused(training("assets/models/llama-tales-student", again), "a bridge is not needed");
-    refused(training(student, again, {"--reach", "4", "--length", "64", "--texts", scratch / "short.txt"}),
+    refused(training(student, again, {"--reach", "4", "--texts", scratch / "short.txt"}),
             "short.txt");
 
     // Beside the student it is found; a replay wants that file.
@@ -125,7 +125,9 @@ TEST_CASE("a bridge is fitted, named or found beside the student, recorded, and 
     CHECK_THAT(found.err, ContainsSubstring("of-the-teacher.safetensors"));
     CHECK(found.out == with.out);
     CHECK(refreshlab_cli(run(student, {"--bridge", "none"})).out == without.out);
-    REQUIRE(refreshlab_cli(training(student, beside.string(), {"--inputs", "own"})).status == 0);
+    refused(training(student, beside.string()), "would overwrite what --student names");
+    REQUIRE(refreshlab_cli(training(student, again, {"--inputs", "own"})).status == 0);
+    fs::copy(again, beside, fs::copy_options::overwrite_existing);
     refused({"run", "--replay", scratch / "found.rlt"}, "another one than the recorded run read");
     fs::copy(bridge, fs::path(student) / "bridges" / "second.safetensors");
     refused(run(student, {}), "has two of this teacher");
