@@ -32,18 +32,13 @@ int64_t place_of(std::span<const int64_t> all, int64_t position) {
     return found != all.end() && *found == position ? found - all.begin() : -1;
 }
 
-bool has_any(const CodedBlock& block, std::span<const int64_t> positions) {
-    return std::ranges::any_of(block.positions, [&](int64_t p) { return place_of(positions, p) >= 0; });
-}
-
 } // namespace
 
 std::shared_ptr<const CodedBlock> CodedPool::without(const std::shared_ptr<const CodedBlock>& block,
                                                      std::span<const int64_t> positions) {
-    if (!has_any(*block, positions)) return block;
+    if (!block->positions.has_any(positions)) return block;
     auto less = std::make_shared<CodedBlock>(*block);
-    for (int64_t& p : less->positions)
-        if (place_of(positions, p) >= 0) p = nobody;
+    less->positions.let_go(positions);
     return less;
 }
 
@@ -129,7 +124,7 @@ private:
                     continue;
                 }
                 const CodedBlock& block = block_of(of, first);
-                const int64_t most = std::min(end - i, std::ssize(block.positions) - first.row);
+                const int64_t most = std::min(end - i, block.positions.rows() - first.row);
                 const Place last = at(of, places[i + most - 1]);
                 if (places[i + most - 1] - places[i] == most - 1 && last.block == first.block &&
                     last.row - first.row == most - 1) { // entries and rows side by side: all between are, too
@@ -174,7 +169,7 @@ StoredAs CodedPool::stored_as() const {
     return stored_type(m_rows[0].dtype());
 }
 BlockShape CodedPool::shape_of(const CodedBlock& block) const {
-    return {std::ssize(block.positions), m_head_dim, stored_as()};
+    return {block.positions.rows(), m_head_dim, stored_as()};
 }
 
 void CodedPool::open_places(Head& of, std::span<const int64_t> positions) {
@@ -237,13 +232,11 @@ void CodedPool::shrink(size_t half) {
 void CodedPool::add_block(Head& of, size_t half, std::shared_ptr<const CodedBlock> block) const {
     Half& into = of.halves[half];
     size_t at = 0;
-    for (size_t row = 0; row < block->positions.size(); ++row) {
-        const int64_t position = block->positions[row];
-        if (position == nobody) continue;
+    block->positions.each([&](int64_t row, int64_t position) {
         if (at >= of.positions.size() || of.positions[at] != position) // else they follow one another
             at = static_cast<size_t>(place_of(of.positions, position));
         into.places[at++] = {static_cast<int32_t>(into.blocks.size()), static_cast<int32_t>(row)};
-    }
+    });
     if (into.turning == nullptr && block->codec->turned_width(m_head_dim) > 0)
         into.turning = block->codec.get();
     into.blocks.push_back(std::move(block));
@@ -253,8 +246,7 @@ void CodedPool::link_blocks(Head& of, size_t half) const {
     const CodedBlocks blocks = std::exchange(of.halves[half].blocks, {});
     of.halves[half].turning = nullptr;
     for (const auto& block : blocks)
-        if (std::ranges::any_of(block->positions, [](int64_t p) { return p != nobody; }))
-            add_block(of, half, block);
+        if (!block->positions.empty()) add_block(of, half, block);
 }
 
 void CodedPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) {
@@ -310,13 +302,13 @@ std::vector<float> CodedPool::decoded(const CodedBlock& block) const {
 }
 
 std::shared_ptr<const CodedBlock> CodedPool::encoded(std::shared_ptr<const EntryCodec> codec,
-                                                     std::vector<int64_t> positions,
+                                                     std::span<const int64_t> positions,
                                                      std::span<const float> rows) const {
     const BlockShape shape{std::ssize(positions), m_head_dim, stored_as()};
     RL_ASSERT(std::ssize(rows) == shape.numbers());
     auto bytes = std::make_shared<const EncodedBlock>(codec->encode(rows, shape));
     return std::make_shared<const CodedBlock>(
-        CodedBlock{std::move(codec), std::move(positions), std::move(bytes)});
+        CodedBlock{std::move(codec), RowPositions(positions), std::move(bytes)});
 }
 
 at::Tensor CodedPool::half_rows(const Head& of, size_t half, std::span<const int64_t> positions) const {
@@ -366,19 +358,17 @@ void CodedPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, c
         }
         if (!in_blocks) continue;
         for (auto& block : into.blocks) {
-            if (!has_any(*block, positions)) continue;
+            if (!block->positions.has_any(positions)) continue;
             const std::vector<float> before = decoded(*block);
             std::vector<int64_t> kept;
             std::vector<float> after;
-            for (size_t i = 0; i < block->positions.size(); ++i) {
-                if (block->positions[i] == nobody) continue;
-                kept.push_back(block->positions[i]);
-                const int64_t at = place_of(positions, kept.back());
-                const float* const row =
-                    at >= 0 ? from + at * m_head_dim : before.data() + static_cast<int64_t>(i) * m_head_dim;
+            block->positions.each([&](int64_t i, int64_t position) {
+                kept.push_back(position);
+                const int64_t at = place_of(positions, position);
+                const float* const row = at >= 0 ? from + at * m_head_dim : before.data() + i * m_head_dim;
                 after.insert(after.end(), row, row + m_head_dim);
-            }
-            block = encoded(block->codec, std::move(kept), after);
+            });
+            block = encoded(block->codec, kept, after);
         }
         link_blocks(of, half);
     }
@@ -428,13 +418,12 @@ void CodedPool::restore(int64_t kv_head, std::span<const int64_t> positions, con
         Half& into = of.halves[half];
         std::vector<int64_t> listed; // what stood in blocks
         for (const auto& block : saved.blocks[half])
-            std::ranges::copy_if(block->positions, std::back_inserter(listed),
-                                 [](int64_t p) { return p != nobody; });
+            block->positions.each([&](int64_t, int64_t position) { listed.push_back(position); });
         std::ranges::sort(listed);
         std::erase_if(into.blocks, [&](const auto& block) { // what became of these blocks since
-            return has_any(*block, listed) || std::ranges::any_of(saved.blocks[half], [&](const auto& old) {
-                       return old->bytes == block->bytes;
-                   });
+            return block->positions.has_any(listed) ||
+                   std::ranges::any_of(saved.blocks[half],
+                                       [&](const auto& old) { return old->bytes == block->bytes; });
         });
         std::vector<int64_t> rows, places; // what stood in rows
         for (size_t i = 0; i < positions.size(); ++i) {
@@ -541,7 +530,7 @@ int64_t CodedPool::index_bytes() const {
         for (const Half& half : of.halves) {
             bytes += half.places.size() * sizeof(Place);
             for (const auto& block : half.blocks)
-                bytes += block->positions.size() * sizeof(int64_t);
+                bytes += static_cast<size_t>(block->positions.bytes());
         }
     }
     return static_cast<int64_t>(bytes);

@@ -47,7 +47,7 @@ public:
     [[nodiscard]] std::unique_ptr<EntryPool> clone() const override;
 
 private:
-    static constexpr int32_t nobody = -1; ///< no block; as a position: a row of a block that is held no more
+    static constexpr int32_t nobody = -1; ///< no block
     class HeadEntries;                    ///< one head, as attention reads it
     /// Where one half of an entry stands: in a row of a block, or without one in a slot.
     struct Place {
@@ -84,7 +84,7 @@ private:
     without(const std::shared_ptr<const CodedBlock>& block, std::span<const int64_t> positions);
     [[nodiscard]] std::vector<float> decoded(const CodedBlock& block) const;
     [[nodiscard]] std::shared_ptr<const CodedBlock> encoded(std::shared_ptr<const EntryCodec> codec,
-                                                            std::vector<int64_t> positions,
+                                                            std::span<const int64_t> positions,
                                                             std::span<const float> rows) const;
     /// [n, head_dim] on the host, cache dtype.
     [[nodiscard]] at::Tensor half_rows(const Head& of, size_t half, std::span<const int64_t> positions) const;

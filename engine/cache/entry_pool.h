@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/base/entry_selection.h"
+#include "engine/cache/row_positions.h"
 #include "engine/policies/entry_codec.h"
 #include "kernels/ops/attention.h"
 
@@ -24,7 +25,7 @@ struct LayerEntries {
 /// Rows of one half of some entries of one KV head as a codec stored them. Written once, never changed, so journals and clones share it.
 struct CodedBlock {
     std::shared_ptr<const EntryCodec> codec;
-    std::vector<int64_t> positions; ///< of row i; ascending but for those that are held no more, which are -1
+    RowPositions positions;
     std::shared_ptr<const EncodedBlock> bytes;
 };
 using CodedBlocks = std::vector<std::shared_ptr<const CodedBlock>>;

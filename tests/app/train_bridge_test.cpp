@@ -114,8 +114,7 @@ TEST_CASE("a bridge is fitted, named or found beside the student, recorded, and 
     refused(run("assets/models/llama-tales-student", {"--bridge", bridge}), "a bridge is not needed");
     refused(run(student, {"--bridge", scratch / "none.safetensors"}), "no such file");
     refused(training("assets/models/llama-tales-student", again), "a bridge is not needed");
-    refused(training(student, again, {"--reach", "4", "--texts", scratch / "short.txt"}),
-            "short.txt");
+    refused(training(student, again, {"--reach", "4", "--texts", scratch / "short.txt"}), "short.txt");
 
     // Beside the student it is found; a replay wants that file.
     fs::create_directories(fs::path(student) / "bridges");
