@@ -33,7 +33,7 @@ JsonFields::JsonFields(const nlohmann::json& object, std::string what, std::stri
 }
 
 const nlohmann::json* JsonFields::find(std::string_view key) {
-    m_known.emplace_back(key);
+    if (std::ranges::find(m_known, key) == m_known.end()) m_known.emplace_back(key);
     const auto it = m_object.find(key);
     return it == m_object.end() ? nullptr : &*it;
 }

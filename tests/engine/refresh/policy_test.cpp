@@ -267,6 +267,11 @@ TEST_CASE("misspelt keys are named with the nearest and with their place", "[ref
                ContainsSubstring("budget.refresh: unknown key"));
     CHECK_THAT(error_of_text(R"({"zzzz": 1})"),
                ContainsSubstring("known keys: name, when, do, budget, on_fire"));
+    const std::string of_trigger =
+        error_of_text(R"({"when": {"any": [{"signal": "entropy_bits", "above": 6, "zzzzzz": 1}]}})");
+    const size_t layer = of_trigger.find("layer");
+    CHECK(layer != std::string::npos);
+    CHECK(of_trigger.find("layer", layer + 1) == std::string::npos); // each key once
 }
 
 TEST_CASE("unknown signals and signals that cannot trigger are refused", "[refresh]") {
