@@ -46,7 +46,10 @@ void RowStore::read(int64_t slot, int64_t first, int64_t channels, float* to) co
         for (int64_t c = 0; c < channels; ++c)
             to[c] = static_cast<float>(row[c]);
     };
-    if (dtype() == at::kFloat) return copy(m_rows.const_data_ptr<float>());
+    if (dtype() == at::kFloat) {
+        std::copy_n(m_rows.const_data_ptr<float>() + slot * m_rows.size(1) + first, channels, to);
+        return;
+    }
     if (dtype() == at::kBFloat16) return copy(m_rows.const_data_ptr<c10::BFloat16>());
     copy(m_rows.const_data_ptr<c10::Half>());
 }

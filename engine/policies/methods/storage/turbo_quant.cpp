@@ -114,15 +114,21 @@ public:
     }
     void read_turned(const EncodedBlock& block, const BlockShape&, std::span<const int64_t> rows,
                      float* to) const override {
-        static thread_local std::vector<float> norms_of_row, factors;
-        norms_of_row.resize(static_cast<size_t>(norms()));
-        factors.assign(rows.size() * norms_of_row.size(), 0); // r of all rows, then the factors of all signs
-        for (size_t i = 0; i < rows.size(); ++i) {
-            numbers_at(block.metadata, rows[i] * norms(), StoredAs::float16, norms_of_row);
-            factors[i] = norms_of_row[0];
-            if (norms() == 2)
-                factors[rows.size() + i] =
-                    static_cast<float>(sketch_scale() * static_cast<double>(norms_of_row[1]));
+        static thread_local std::vector<float> of_rows, factors;
+        const auto n = rows.size(), each = static_cast<size_t>(norms());
+        of_rows.resize(n * each);
+        if (n > 0 &&
+            std::ranges::adjacent_find(rows, [](int64_t x, int64_t y) { return y != x + 1; }) == rows.end())
+            numbers_at(block.metadata, rows.front() * norms(), StoredAs::float16, of_rows); // side by side
+        else
+            for (size_t i = 0; i < n; ++i)
+                numbers_at(block.metadata, rows[i] * norms(), StoredAs::float16,
+                           std::span(of_rows).subspan(i * each, each));
+        factors.resize(n * each); // r of all rows, then the factors of all signs
+        for (size_t i = 0; i < n; ++i) {
+            factors[i] = of_rows[i * each];
+            if (each == 2)
+                factors[n + i] = static_cast<float>(sketch_scale() * static_cast<double>(of_rows[2 * i + 1]));
         }
         const int64_t width = turned_width(m_dim), row_bits = 8 * static_cast<int64_t>(row_bytes());
         const std::span all(factors);
