@@ -103,13 +103,9 @@ RL_INLINE void whole_bytes(const CodeRows& c, const Number& number) {
 template <typename Number>
 RL_INLINE void one_by_one(const CodeRows& c, const Number& number, int64_t begin) {
     for (int64_t i = 0; i < static_cast<int64_t>(c.rows.size()); ++i) {
-        const uint8_t* const row = c.bytes.data();
         for (int64_t at = begin; at < c.n; ++at) {
             const int64_t bit = c.rows[static_cast<size_t>(i)] * c.row_bits + (c.first + at) * c.bits;
-            uint32_t two = row[bit / 8];
-            if (bit / 8 + 1 < static_cast<int64_t>(c.bytes.size()))
-                two |= static_cast<uint32_t>(row[bit / 8 + 1]) << 8;
-            c.to[i * c.stride + at] = number.one(two >> (bit % 8) & ((1U << c.bits) - 1), i, at);
+            c.to[i * c.stride + at] = number.one(code_at_bit(c.bytes, bit, c.bits), i, at);
         }
     }
 }

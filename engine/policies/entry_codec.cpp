@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 namespace refreshlab {
@@ -99,6 +100,24 @@ void numbers_at(std::span<const uint8_t> bytes, int64_t first, StoredAs type, st
         std::memcpy(&bits, own.data() + 2 * i, sizeof(bits));
         to[i] = std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
     }
+}
+
+void numbers_of_rows(std::span<const uint8_t> bytes, std::span<const int64_t> rows, StoredAs type,
+                     std::span<float> to) {
+    if (rows.empty()) return;
+    const size_t each = to.size() / rows.size();
+    const auto follows = [](int64_t before, int64_t row) { return row == before + 1; };
+    if (std::ranges::adjacent_find(rows, std::not_fn(follows)) == rows.end()) // side by side
+        return numbers_at(bytes, rows.front() * static_cast<int64_t>(each), type, to);
+    static thread_local std::vector<uint8_t> own; // attention decodes at every step
+    const size_t size = each * static_cast<size_t>(bytes_of(type));
+    own.resize(rows.size() * size);
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const size_t at = static_cast<size_t>(rows[i]) * size;
+        RL_ASSERT(at + size <= bytes.size());
+        std::memcpy(own.data() + i * size, bytes.data() + at, size);
+    }
+    numbers_at(own, 0, type, to);
 }
 
 } // namespace refreshlab

@@ -69,6 +69,9 @@ void put_number(std::vector<uint8_t>& bytes, float value, StoredAs type);
 [[nodiscard]] float number_at(std::span<const uint8_t> bytes, int64_t index, StoredAs type);
 /// The numbers [first, first + to.size()).
 void numbers_at(std::span<const uint8_t> bytes, int64_t first, StoredAs type, std::span<float> to);
+/// Of each of the rows its numbers, one row after the other, where every row has as many. \param to  [rows, numbers of a row]
+void numbers_of_rows(std::span<const uint8_t> bytes, std::span<const int64_t> rows, StoredAs type,
+                     std::span<float> to);
 /// Each number as the type has it.
 void round_numbers(std::span<float> numbers, StoredAs type);
 

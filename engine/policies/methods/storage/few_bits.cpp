@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <functional>
 
 namespace refreshlab {
 
@@ -32,7 +30,6 @@ void for_groups(FewBits::Groups groups, int64_t group, const BlockShape& shape, 
 
 /// Kept from call to call: attention decodes at every step.
 struct Scratch {
-    std::vector<uint8_t> bytes;
     std::vector<float> pairs, scales, minima;
 };
 
@@ -82,21 +79,8 @@ void FewBits::decode(const EncodedBlock& block, const BlockShape& shape, const B
         return numbers_by_channel(codes, scratch.scales, scratch.minima);
     }
     const int64_t groups = (shape.head_dim + m_group - 1) / m_group, end = part.first_channel + part.channels;
-    const size_t of_row = 4 * static_cast<size_t>(groups); // bytes: scale and minimum of each group
-    std::span<const uint8_t> metadata(scratch.bytes);
-    if (n > 0 && part.rows.back() - part.rows.front() == std::ssize(part.rows) - 1 &&
-        std::ranges::adjacent_find(part.rows, std::greater_equal()) == part.rows.end()) { // side by side
-        metadata =
-            std::span(block.metadata).subspan(static_cast<size_t>(part.rows.front()) * of_row, n * of_row);
-    } else {
-        scratch.bytes.resize(n * of_row);
-        for (size_t i = 0; i < n; ++i)
-            std::memcpy(scratch.bytes.data() + i * of_row,
-                        block.metadata.data() + static_cast<size_t>(part.rows[i]) * of_row, of_row);
-        metadata = scratch.bytes;
-    }
-    scratch.pairs.resize(metadata.size() / 2);
-    numbers_at(metadata, 0, StoredAs::float16, scratch.pairs);
+    scratch.pairs.resize(2 * n * static_cast<size_t>(groups)); // scale and minimum of each group
+    numbers_of_rows(block.metadata, part.rows, StoredAs::float16, scratch.pairs);
     for (int64_t c = part.first_channel; c < end;) {
         const int64_t group = c / m_group, next = std::min((group + 1) * m_group, end);
         codes.first = c;
