@@ -117,13 +117,7 @@ public:
         static thread_local std::vector<float> of_rows, factors;
         const auto n = rows.size(), each = static_cast<size_t>(norms());
         of_rows.resize(n * each);
-        if (n > 0 &&
-            std::ranges::adjacent_find(rows, [](int64_t x, int64_t y) { return y != x + 1; }) == rows.end())
-            numbers_at(block.metadata, rows.front() * norms(), StoredAs::float16, of_rows); // side by side
-        else
-            for (size_t i = 0; i < n; ++i)
-                numbers_at(block.metadata, rows[i] * norms(), StoredAs::float16,
-                           std::span(of_rows).subspan(i * each, each));
+        numbers_of_rows(block.metadata, rows, StoredAs::float16, of_rows);
         factors.resize(n * each); // r of all rows, then the factors of all signs
         for (size_t i = 0; i < n; ++i) {
             factors[i] = of_rows[i * each];
