@@ -87,15 +87,21 @@ TeacherReading read_with(const LlamaModel& teacher, std::span<const int32_t> ids
     const at::Tensor logits = teacher.forward().prefill(*cache, in).logits;
     // Copies, which autograd may keep: the pass computes in inference mode.
     reading.rows = at::log_softmax(logits.to(at::kFloat, false, true), -1);
-    for (int64_t layer = 0; layer < teacher.config().num_layers; ++layer) {
+    reading.cache = cache;
+    return reading;
+}
+
+TrainablePass::Entries entries_of(const KvCache& cache, int64_t n) {
+    const c10::AutoGradMode off(false);
+    TrainablePass::Entries entries;
+    for (int64_t layer = 0; layer < cache.num_layers(); ++layer) {
         const auto rows = [&](const at::Tensor& storage) { // [n, kv_heads, head_dim]
             return storage.narrow(1, 0, n).transpose(0, 1).to(at::kFloat, false, true).contiguous();
         };
-        reading.entries.k.push_back(rows(cache->keys(layer)));
-        reading.entries.v.push_back(rows(cache->values(layer)));
+        entries.k.push_back(rows(cache.keys(layer)));
+        entries.v.push_back(rows(cache.values(layer)));
     }
-    reading.cache = cache;
-    return reading;
+    return entries;
 }
 
 ModelTrainer::ModelTrainer(const LlamaModel* teacher, const LlamaModel& student,
@@ -155,7 +161,8 @@ TrainingLoss ModelTrainer::loss(const TrainingText& text, int64_t number) const 
     }
     const TeacherReading teacher = read_with(*m_teacher, text.ids);
     const ReadingPlan plan = drawn_reading(m_how.shares, std::ssize(text.ids), m_how.seed, number);
-    const at::Tensor rows = at::log_softmax(logits(text.ids, plan, &teacher.entries), -1);
+    const TrainablePass::Entries entries = entries_of(*teacher.cache, std::ssize(text.ids));
+    const at::Tensor rows = at::log_softmax(logits(text.ids, plan, &entries), -1);
     const at::Tensor teacher_rows =
         teacher.rows.to(rows.device()).narrow(0, plan.first, std::ssize(text.ids) - plan.first);
     const TextLoss loss = text_loss(teacher_rows, rows, text, plan.first);

@@ -35,12 +35,13 @@ struct ModelTraining {
 
 /// A text as the teacher reads it.
 struct TeacherReading {
-    TrainablePass::Entries entries;
-    at::Tensor rows;                      ///< [n, vocab] log-probabilities
-    std::shared_ptr<const KvCache> cache; ///< that has these entries
+    std::shared_ptr<const KvCache> cache;
+    at::Tensor rows; ///< [n, vocab] log-probabilities
 };
 /// No gradients. \param ids  within the teacher's context
 [[nodiscard]] TeacherReading read_with(const LlamaModel& teacher, std::span<const int32_t> ids);
+/// The first n columns of a dense cache, as fp32 copies.
+[[nodiscard]] TrainablePass::Entries entries_of(const KvCache& cache, int64_t n);
 
 /// Trains a student to read a teacher's cache, or a model by itself.
 ///

@@ -142,9 +142,9 @@ TEST_CASE("the pass of a training is what a session computes on the text with th
         const std::vector<TrainingText> texts{{ids, 17}};
         const ModelTrainer trainer(pair->teacher.get(), *pair->student, texts, healing());
         const TeacherReading teacher = read_with(*pair->teacher, ids);
+        const auto entries = entries_of(*teacher.cache, 50);
         const at::Tensor rows =
-            at::log_softmax(trainer.logits(ids, reading_with(17, boundaries, 50), &teacher.entries), -1)
-                .detach();
+            at::log_softmax(trainer.logits(ids, reading_with(17, boundaries, 50), &entries), -1).detach();
         const at::Tensor kl =
             (teacher.rows.narrow(0, 17, 33).exp() * (teacher.rows.narrow(0, 17, 33) - rows)).sum(-1);
         const size_t logprob = require_signal("logprob", "a test"),
@@ -212,10 +212,11 @@ TEST_CASE("the gradient of a healing's loss is its slope", "[train]") {
     ModelTrainer trainer(teacher.get(), *student, texts, healing());
     disturb(trainer, 8);
     const TeacherReading read = read_with(*teacher, texts[0].ids);
+    const auto entries = entries_of(*read.cache, 40);
     const ReadingPlan plan = reading_with(9, {4, 13}, 40);
     const at::Tensor wanted_rows = read.rows.narrow(0, 9, 31);
     const auto loss = [&] {
-        const at::Tensor rows = at::log_softmax(trainer.logits(texts[0].ids, plan, &read.entries), -1);
+        const at::Tensor rows = at::log_softmax(trainer.logits(texts[0].ids, plan, &entries), -1);
         return (wanted_rows.exp() * (wanted_rows - rows)).sum(-1).mean();
     };
     loss().backward();
