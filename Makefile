@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run demo viewer wheel jupyterlab test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
+.PHONY: run demo viewer wheel python-pages jupyterlab test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -35,6 +35,11 @@ viewer:
 # The package of Python as one file in dist/, tried in an environment of its own (docs/howto/python.md). It needs no other program then.
 wheel: configure
 	@bash scripts/wheel.sh
+
+# The help of the package of Python as pages, in build/python-pages.
+python-pages: configure
+	@cmake --build build -j $(JOBS) --target refreshlab_python
+	@PYTHONPATH=build/python .deps/venv/bin/python scripts/python_pages.py build/python-pages
 
 # The live view in a real JupyterLab (scripts/check_jupyterlab.py), which is fetched once.
 jupyterlab: configure

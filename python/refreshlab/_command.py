@@ -56,6 +56,7 @@ def _words(options: dict[str, object]) -> list[str]:
 class Figure:
     """A figure for a paper. A notebook shows it by itself."""
     svg: str
+    """The whole file."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the figure as an SVG file."""
@@ -93,6 +94,7 @@ class Window:
 
     @property
     def open(self) -> bool:
+        """The process goes on."""
         return self._process.poll() is None
 
     def wait(self) -> None:

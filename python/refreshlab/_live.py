@@ -168,6 +168,7 @@ class LiveView:
         if pace is not None and not pace > 0:
             raise BadInput(f"watching a run: pace is steps per second, more than 0, or None, not {pace!r}")
         self.session = session
+        """The session that it shows."""
         self.error: BaseException | None = None
         """What ended the run, if anything did; ``wait()`` raises it."""
         self._signals, self._text, self._pace = list(signals), text, pace

@@ -24,12 +24,17 @@ _longest_name = 200
 class PolicyModel:
     """What a cache policy may know of the model whose cache it keeps, and of the run."""
     layers: int
+    """Of the model."""
     heads: int
     """Query heads."""
     kv_heads: int
+    """Of a layer."""
     head_dim: int
+    """Numbers in a key, and in a value, of one KV head."""
     prompt_length: int
+    """Tokens of the prompt."""
     seed: int
+    """Of the run, for policies that draw."""
 
     @property
     def group(self) -> int:
@@ -46,9 +51,9 @@ class CachePolicy:
     call alone, and so are its tensors: take ``.clone()`` of what should stay. They are not to be written to: ``rewrite()`` changes entries, so that a
     rewind takes it back.
 
-    State    lies in the object. A run works on a copy of it and copies it again at every step, so that ``rewind()`` and branches find it as it
-             was. Attributes named in ``shared`` are not copied.
-    Errors   an exception ends the step and closes the session; what was recorded stays, and ``pair.branch()`` goes on from there.
+    - State lies in the object. A run works on a copy of it and copies it again at every step, so that ``rewind()`` and branches find it as it
+      was. Attributes named in ``shared`` are not copied.
+    - An exception ends the step and closes the session; what was recorded stays, and ``pair.branch()`` goes on from there.
     """
 
     edits: bool = True

@@ -15,6 +15,7 @@ from . import _installed, _records
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
 
     from ._command import Window
@@ -31,6 +32,7 @@ policy_presets: tuple[str, ...] = tuple(_records.policy_presets())
 class Token:
     """A token of the text."""
     id: int
+    """In the vocabulary."""
     text: str
     """Its bytes as UTF-8; bytes that are no character of their own stand as ``\\xhh``."""
 
@@ -39,6 +41,7 @@ class Token:
 class Candidate:
     """What a step could have chosen."""
     token: Token
+    """What would have been chosen."""
     prob: float
     """Under the decoder's row, before temperature and filters."""
 
@@ -47,9 +50,13 @@ class Candidate:
 class SignalInfo:
     """A signal of a run."""
     name: str
+    """As in ``step["entropy_bits"]`` and in policies."""
     label: str
+    """As plots have it."""
     unit: str
+    """``bits``, ``nats``, ``ms``, ...; may be empty."""
     description: str
+    """What it is, in one sentence."""
     layered: bool
     """It has a value for each layer; its number is their mean."""
 
@@ -58,11 +65,13 @@ class SignalInfo:
 class Refresh:
     """A refresh at the boundary of a step: the teacher's entries took the place of the student's."""
     step: int
+    """At whose boundary the entries were written."""
     fired_step: int
     """The boundary that decided it; ``step`` but for a lagged refresh."""
     reason: str
     """``"entropy"``, ``"manual"``, ``"manual+kl"``: what asked for it."""
     automatic: bool
+    """By the policy, perhaps with a person's request at the same boundary."""
     delta: int
     """Positions that the student had written since the last refresh."""
     first_pos: int
@@ -70,30 +79,40 @@ class Refresh:
     spliced: int
     """Positions that were written."""
     bytes_sent: int | None
+    """Size of what was written in the student's cache; None where it was not counted."""
     pass_tokens: int
     """Tokens that the teacher read for it."""
     on_fire: str
     """What became of the pending token: ``keep``, ``teacher_token``, ``redraw``, ``verify``."""
     token_before: int
+    """Id of the pending token before the refresh."""
     token_after: int
+    """The same behind it: another one where ``on_fire`` chose again."""
     kl_nats: float
     """KL divergence at the last position of delta, nats; NaN where it is not known."""
     mean_drift: float
+    """Relative distance of the replaced entries from the teacher's, the mean of keys and values, layers and positions; NaN where it was not measured."""
     teacher_ms: float
+    """Milliseconds of the teacher's pass."""
     splice_ms: float
+    """Milliseconds of measuring drift and writing the entries."""
     redraw_ms: float
+    """Milliseconds of choosing the pending token again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """How far the entries that a refresh replaced were from the teacher's."""
     step: int
+    """Of the refresh."""
     refresh: int
     """Number of the refresh, from 0."""
     first_pos: int
+    """Position of the first column."""
     keys: NDArray[np.float32]
     """[layers, positions], relative distance; a view of the recording."""
     values: NDArray[np.float32]
+    """The same of the values."""
 
 
 class Step:
@@ -105,6 +124,7 @@ class Step:
     def __init__(self, recording: Recording, step: int) -> None:
         self._numbers = recording._record.step_numbers(step)
         self.recording = recording
+        """The run that it belongs to."""
         self.step = step
         """t, from 1."""
 
@@ -200,9 +220,7 @@ class Attention:
 
 
 class Recording:
-    """What is known of one run: append-only, so a view of a live one grows.
-
-    Threads  any; nothing is locked for longer than a look-up.
+    """What is known of one run: append-only, so a view of a live one grows. Any thread may read it.
     """
 
     def __init__(self, record: _records.Recording, name: str = "") -> None:
@@ -223,6 +241,7 @@ class Recording:
 
     @property
     def fork_step(self) -> int:
+        """Of a branch: the last step that it has from its parent. 0 else."""
         return self._record.fork_step
 
     @property
@@ -232,6 +251,7 @@ class Recording:
 
     @property
     def prompt_ids(self) -> list[int]:
+        """The prompt as the models read it, template included."""
         return self._record.prompt_ids
 
     @property
@@ -289,11 +309,13 @@ class Recording:
 
     @property
     def refreshes(self) -> list[Refresh]:
+        """In the order in which they happened."""
         table = self._record.table("refreshes")
         return [Refresh(*(value.item() if isinstance(value, np.generic) else value for value in row)) for row in zip(*table.values())]
 
     @property
     def drifts(self) -> list[Drift]:
+        """Of each refresh that measured it, position by position."""
         return [Drift(*row) for row in self._record.drifts()]
 
     def attention(self, position: int, teacher: bool = False) -> Attention | None:
@@ -313,7 +335,7 @@ class Recording:
 
     @staticmethod
     def tables() -> list[str]:
-        """What ``columns()``, ``to_pandas()`` and ``to_arrow()`` take."""
+        """What ``columns()``, ``to_pandas()``, ``to_polars()`` and ``to_arrow()`` take."""
         return _records.table_names()
 
     def columns(self, table: str = "steps") -> dict[str, Any]:
@@ -333,6 +355,11 @@ class Recording:
             absent = values.view(np.uint32) == _absent_bits if isinstance(values, np.ndarray) and values.dtype == np.float32 else None
             columns[name] = pyarrow.array(values, mask=absent)
         return pyarrow.table(columns)
+
+    def to_polars(self, table: str = "steps") -> polars.DataFrame:
+        """A table as a data frame of polars: null is what was not measured."""
+        import polars
+        return polars.DataFrame(self.to_arrow(table))
 
     def save(self, path: Path) -> None:
         """Writes the run as a trace, which the window opens. What stood there is replaced when the new one is whole."""
@@ -374,10 +401,13 @@ class Landscape:
         self.values: list[str] = landscape.values
         """What each cell holds: names of signals, ``logprob`` first."""
         self.tokens: list[int] = landscape.tokens
+        """y_1, y_2, ...: the text that it is of."""
         self.prompt_ids: list[int] = landscape.prompt_ids
+        """The prompt before it."""
         self.rows: list[int] = landscape.rows
         """Boundaries that have been computed, ascending."""
         self.complete: bool = landscape.complete
+        """All rows that were asked for are there."""
 
     @property
     def teacher_logprob(self) -> NDArray[np.float32]:
@@ -393,6 +423,7 @@ class Landscape:
 class Trace:
     """What a trace file holds."""
     path: str
+    """Of the file."""
     runs: Sequence[Recording]
     """The newest last."""
     landscapes: Mapping[str, Landscape]

@@ -64,13 +64,21 @@ def _text(value: Setting) -> str:
 class OwnSignal:
     """A signal written in Python: see ``signal()`` and ``refresh_when()``."""
     function: Callable[[StepView], Any]
+    """What is called at each step."""
     name: str
+    """As recordings and policies have it."""
     label: str
+    """As plots have it."""
     unit: str
+    """May be empty."""
     description: str
+    """The first line of the function's docstring."""
     about: str
+    """``next_token``, ``token`` or ``session``."""
     range: tuple[float, float]
+    """Usual range, for sliders; (0, 0): open."""
     needs_logits: bool
+    """It reads ``StepView.logits``."""
     refreshes: bool
     """The run refreshes where its value is true."""
     layered: bool = False
@@ -145,12 +153,14 @@ def refresh_when(function: _Function | None = None, /, *, name: str | None = Non
 class Cost:
     """What a signal or a cache policy written in Python has taken of a session."""
     calls: int
+    """How often it was called."""
     total_ms: float
     """Milliseconds of all calls, waits for the interpreter's lock included. They are part of the steps' time: a signal's of ``signals_ms``, a
     policy's of the forward and of the prefill."""
 
     @property
     def mean_ms(self) -> float:
+        """Milliseconds of a call."""
         return self.total_ms / self.calls if self.calls else 0.0
 
 
@@ -158,13 +168,19 @@ class Cost:
 class Cache:
     """A model's KV cache between two steps."""
     layers: int
+    """Of the model."""
     kv_heads: int
+    """Of a layer."""
     head_dim: int
+    """Numbers in a key, and in a value, of one KV head."""
     length: int
     """Positions that were fed."""
     capacity: int
+    """Positions that it can hold."""
     bytes_used: int
+    """Of the entries that it holds."""
     bytes_reserved: int
+    """Of its memory."""
     origins: list[str]
     """[length]: who wrote a position's entries: ``teacher_prefill``, ``teacher_refresh``, ``student``, ..."""
 
@@ -229,9 +245,7 @@ def _cache_policy(cache: Policy | CachePolicy) -> dict[str, Any]:
 
 
 class Pair:
-    """A loaded teacher and student, for any number of sessions, also in several threads.
-
-    Cost  the weights of both models; one that several sessions share.
+    """A loaded teacher and student, for any number of sessions, also in several threads. The sessions share the weights.
     """
 
     def __init__(self, pair: _engine.Pair) -> None:
@@ -386,8 +400,8 @@ _driven: set[Session] = set()
 class Session:
     """A run that goes on: an iterator of its steps. Made by ``Pair.session()``.
 
-    Threads  any: they take turns, a step at a time. The interpreter's lock is let go while a step runs.
-    Ctrl-C   ends a call between two steps, and the run can go on.
+    - Any thread may use it: they take turns, a step at a time. The interpreter's lock is let go while a step runs.
+    - Ctrl-C ends a call between two steps, and the run can go on.
     """
 
     def __init__(self, pair: Pair, session: _engine.Session, signals: tuple[OwnSignal, ...],
@@ -409,6 +423,7 @@ class Session:
 
     @property
     def finished(self) -> bool:
+        """The run has ended, and makes no more steps."""
         return self._session.finished
 
     def __iter__(self) -> Iterator[Step]:

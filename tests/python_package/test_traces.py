@@ -87,6 +87,8 @@ def test_arrow_keeps_what_was_not_measured_apart(recorded):
     column = run.to_arrow()["entropy_bits"]
     assert column.null_count == 1  # the last step has no row
     assert column[len(run) - 1].as_py() is None and math.isnan(run[len(run)]["entropy_bits"])
+    frame = run.to_polars()
+    assert frame["entropy_bits"].null_count() == 1 and frame["entropy_bits"][0] == run[1]["entropy_bits"] and frame.height == len(run)
     assert run[len(run)].get("entropy_bits") is None and "entropy_bits" not in run[len(run)].signals
 
 

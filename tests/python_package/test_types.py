@@ -70,6 +70,15 @@ def test_types_of_the_package_and_of_its_users(tmp_path):
     assert not [row for row in said.splitlines() if "wrong.py:" in row and int(row.split(":")[1]) < first], said
 
 
+def test_the_help_as_pages_has_every_public_name(tmp_path):
+    done = subprocess.run([sys.executable, str(root / "scripts/python_pages.py"), str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    page = (tmp_path / "refreshlab.html").read_text(encoding="utf-8")
+    for name in refreshlab.__all__:
+        assert f'id="{name}"' in page, name
+    assert 'id="Session.rewind"' in page and "[kv_heads, length, head_dim]" in page
+
+
 def test_every_public_name_has_a_page_in_the_help():
     import inspect
     for name in refreshlab.__all__:
