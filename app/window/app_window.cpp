@@ -57,7 +57,9 @@ struct AppWindow::Contexts {
         }
         has_gl = ImGui_ImplOpenGL3_Init("#version 330 core");
         if (!has_gl)
-            throw Error("opening the window", "", "OpenGL 3.3 could not be set up", {}, ErrorKind::failure);
+            throw Error("opening the window", "", "OpenGL 3.3 could not be set up",
+                        "it needs libGL and a driver; on Debian: apt install libgl1 libegl1 libgl1-mesa-dri",
+                        ErrorKind::failure);
     }
     ~Contexts() {
         if (has_gl) ImGui_ImplOpenGL3_Shutdown();

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._installed import assets, environment, program
+from ._installed import assets, environment, program, require_system_libraries
 from .errors import BadInput, Failure
 from .recording import Landscape, Recording, read_trace
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def _run(arguments: Sequence[str]) -> str:
     """Runs the program; its last line of complaint becomes an exception. Ctrl-C reaches the program too, which ends in good order."""
+    require_system_libraries()
     child = subprocess.Popen([program, *arguments], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              stdin=subprocess.DEVNULL)
     try:
@@ -88,6 +89,7 @@ class Window:
         """:param shown: arguments that say what it shows
         :param holds: what must live as long as this object does
         :param folder: a temporary folder, removed when the window has been closed"""
+        require_system_libraries()
         self._holds, self._folder = holds, folder
         self._process = subprocess.Popen([program, "gui", *shown, *_words(options)], env=environment(), stdin=subprocess.DEVNULL,
                                          stderr=subprocess.PIPE, text=True)

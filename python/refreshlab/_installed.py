@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import sys
@@ -42,6 +43,21 @@ def environment() -> dict[str, str]:
     return all_
 
 
+def require_system_libraries() -> None:
+    """Raises Failure where one is missing that the program takes from the system, before the linker says it in its own words."""
+    for library in ("libglib-2.0.so.0", "libgobject-2.0.so.0", "libX11.so.6", "libXext.so.6", "libXrender.so.1"):
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            hint = "on Debian: apt install libglib2.0-0 libx11-6 libxext6 libxrender1 libegl1 libgl1 libgl1-mesa-dri"
+            raise Failure(f"starting the program: {library} is not installed; {hint}", "starting the program", library, "is not installed",
+                          hint) from None
+
+
 def main() -> None:
     """The command ``refreshlab``: becomes the program."""
+    try:
+        require_system_libraries()
+    except Failure as failure:
+        sys.exit(f"refreshlab: {failure}")
     os.execve(program, [str(program), *sys.argv[1:]], environment())
