@@ -126,9 +126,9 @@ Command add_train_tokenizer(CLI::App& train) {
     for (const auto& [name, cut] : word_cuts)
         cuts.emplace_back(name);
     command
-        ->add_option(
-            "--cut", options->cut,
-            "How text is cut into words: llama3 (the default), gpt2, digits_gpt2, qwen2, qwen35 or tekken")
+        ->add_option("--cut", options->cut,
+                     "How text is cut into words: llama3 (the default), gpt2, digits_gpt2, qwen2, qwen35, "
+                     "tekken or o200k")
         ->type_name("NAME")
         ->check(CLI::IsMember(cuts));
     command->add_option("--context", options->context, "Most tokens of a text of the model (default 2048)")

@@ -68,6 +68,7 @@ const std::vector<Words>& known_words() {
          {"qwen2", "deepseek-r1-qwen", "megrez", "kormo", "hunyuan", "solar-open", "stablelm2"}},
         {qwen35, false, false, {"qwen35"}},
         {tekken, true, true, {"tekken"}},
+        {o200k, false, false, {"gpt-4o", "llama4", "kanana2"}},
     };
     return words;
 }

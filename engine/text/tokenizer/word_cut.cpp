@@ -37,11 +37,14 @@ nlohmann::json pre_tokenizer_json(WordCut cut) {
     case qwen35:
         pattern = words("[\\p{L}\\p{M}]", "\\p{N}");
         break;
-    case tekken: {
+    case tekken:
+    case o200k: {
         const std::string before = "[^\\r\\n\\p{L}\\p{N}]?", upper = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]",
                           lower = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
-        pattern = before + upper + "*" + lower + "+|" + before + upper + "+" + lower +
-                  "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+        const std::string after = cut == o200k ? "(?i:'s|'t|'re|'ve|'m|'ll|'d)?" : "",
+                          digits = cut == o200k ? "\\p{N}{1,3}" : "\\p{N}";
+        pattern = before + upper + "*" + lower + "+" + after + "|" + before + upper + "+" + lower + "*" +
+                  after + "|" + digits + "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
     }
     }
     return sequence(

@@ -357,6 +357,11 @@ def write_tokenizers(out, source, seed):
     upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
     tekken = copy.deepcopy(made["family Llama 3"])
     tekken["pre_tokenizer"] = sequence(split(f"{words}{upper}*{lower}+|{words}{upper}+{lower}*" + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"), byte_level())
+    o200k = copy.deepcopy(tekken)
+    after = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    o200k["pre_tokenizer"] = sequence(split(f"{words}{upper}*{lower}+{after}|{words}{upper}+{lower}*{after}" +
+                                            r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"), byte_level())
+    o200k["model"]["ignore_merges"], o200k["post_processor"] = False, None
     smaug = copy.deepcopy(made["family Llama 3"])
     smaug["model"]["ignore_merges"], smaug["post_processor"] = False, None
     llama2 = copy.deepcopy(pieces["family Llama 2"])
@@ -377,6 +382,7 @@ def write_tokenizers(out, source, seed):
         "llama-bpe": (made["family Llama 3"], dict(model="gpt2", pre="llama-bpe", **begin)),
         "smaug-bpe": (smaug, dict(model="gpt2", pre="smaug-bpe", **begin)),
         "tekken": (tekken, dict(model="gpt2", pre="tekken", add_bos=True, **begin)),
+        "gpt-4o": (o200k, dict(model="gpt2", pre="gpt-4o", eos="<|eot_id|>")),
         "qwen2": (made["family Qwen 2"], dict(model="gpt2", pre="qwen2", **qwen)),
         "qwen2 with other tokens": (made["family Qwen 3"], dict(model="gpt2", pre="qwen2", **qwen)),
         "qwen35": (marks, dict(model="gpt2", pre="qwen35", **qwen)),

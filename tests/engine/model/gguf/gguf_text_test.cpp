@@ -84,9 +84,9 @@ TEST_CASE("each name of tokenizer.ggml.pre cuts text as its own kind", "[gguf]")
     };
     const std::string gpt2 = cut("gpt-2"), digits = cut("smollm"), llama = cut("llama-bpe"),
                       qwen = cut("qwen2");
-    CHECK(
-        std::set<std::string>{gpt2, digits, llama, qwen, cut("tekken"), cut("qwen35"), cut("dbrx")}.size() ==
-        7);
+    CHECK(std::set<std::string>{gpt2, digits, llama, qwen, cut("tekken"), cut("qwen35"), cut("dbrx"),
+                                cut("gpt-4o")}
+              .size() == 8);
     for (const char* same : {"phi-2", "mpt", "olmo", "jais"})
         CHECK(cut(same) == gpt2);
     for (const char* same : {"starcoder", "refact", "command-r"})
