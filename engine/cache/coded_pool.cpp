@@ -72,18 +72,29 @@ public:
         const EntryCodec* const codec = half(values).turning;
         return codec != nullptr ? codec->turned_width(m_pool.m_head_dim) : 0;
     }
-    [[nodiscard]] int64_t alike(bool values, const int64_t* places, int64_t n, bool& turned) const override {
+    void sort(bool values, const int64_t* places, int64_t n, Sorted& to) const override {
         const Half& of = half(values);
-        const auto is_turned = [&](int64_t place) {
-            const Place& entry = at(of, place);
-            return !entry.is_row() && block_of(of, entry).codec.get() == of.turning;
-        };
-        turned = of.turning != nullptr && is_turned(places[0]);
-        if (of.turning == nullptr) return n;
-        int64_t same = 1;
-        while (same < n && is_turned(places[same]) == turned)
-            ++same;
-        return same;
+        to.plain = to.turned = 0;
+        to.stored = true;
+        int32_t newest = nobody; // neighbours are often of one block
+        bool turned = false;
+        for (int64_t i = 0; i < n; ++i) {
+            const Place& entry = at(of, places[i]);
+            if (!entry.is_row()) {
+                if (entry.block != newest) turned = block_of(of, entry).codec.get() == of.turning;
+                newest = entry.block;
+                if (turned) {
+                    to.turned_ones[to.turned++] = i;
+                    continue;
+                }
+                to.stored = false;
+            }
+            to.slots[to.plain] = entry.row;
+            to.plain_ones[to.plain++] = i;
+        }
+    }
+    [[nodiscard]] const at::Tensor& stored_rows(bool values) const override {
+        return m_pool.m_rows[values ? 1 : 0].rows();
     }
     void read_turned(bool values, const int64_t* places, int64_t n, float* to) const override {
         const auto read = [&](const CodedBlock& block, std::span<const int64_t> of_block, float* out) {
@@ -112,7 +123,6 @@ private:
     static void for_blocks(const Half& of, const int64_t* places, int64_t n, int64_t width, float* to,
                            const Read& read) {
         static thread_local std::vector<float> scratch;
-        constexpr int64_t at_once = 64;
         int64_t rows[at_once], outs[at_once];
         for (int64_t begin = 0; begin < n; begin += at_once) {
             const int64_t end = std::min(begin + at_once, n);
@@ -124,27 +134,24 @@ private:
                     continue;
                 }
                 const CodedBlock& block = block_of(of, first);
-                const int64_t most = std::min(end - i, block.positions.rows() - first.row);
-                const Place last = at(of, places[i + most - 1]);
-                if (places[i + most - 1] - places[i] == most - 1 && last.block == first.block &&
-                    last.row - first.row == most - 1) { // entries and rows side by side: all between are, too
-                    std::iota(rows, rows + most, first.row);
-                    read(block, {rows, static_cast<size_t>(most)}, to + i * width);
-                    i += most;
-                    continue;
-                }
-                int64_t found = 0; // the rows of this block
-                for (int64_t j = i; j < end; ++j) {
+                const int64_t most = block.positions.rows() - first.row; // rows stand by position
+                int64_t found = 0;
+                for (int64_t j = i; j < end && found < most; ++j) {
                     const Place& place = at(of, places[j]);
                     if (place.block != first.block) continue;
                     done[j - begin] = true;
                     rows[found] = place.row;
                     outs[found++] = j;
                 }
-                scratch.resize(std::max(scratch.size(), static_cast<size_t>(at_once * width)));
-                read(block, {rows, static_cast<size_t>(found)}, scratch.data());
-                for (int64_t k = 0; k < found; ++k)
-                    std::copy_n(scratch.data() + k * width, width, to + outs[k] * width);
+                const std::span<const int64_t> of_block(rows, static_cast<size_t>(found));
+                if (outs[found - 1] == i + found - 1) { // side by side
+                    read(block, of_block, to + i * width);
+                } else {
+                    scratch.resize(std::max(scratch.size(), static_cast<size_t>(at_once * width)));
+                    read(block, of_block, scratch.data());
+                    for (int64_t k = 0; k < found; ++k)
+                        std::copy_n(scratch.data() + k * width, width, to + outs[k] * width);
+                }
                 ++i;
             }
         }

@@ -23,6 +23,8 @@ public:
     [[nodiscard]] at::Tensor read(std::span<const int64_t> slots) const; ///< [n, width] on the host; a copy
     /// Of a row on the host, as floats: channels [first, first + channels). Threads  several at once.
     void read(int64_t slot, int64_t first, int64_t channels, float* to) const;
+    /// [slots, width]: all of them, until the next change.
+    [[nodiscard]] const at::Tensor& rows() const { return m_rows; }
     void write(std::span<const int64_t> slots, const at::Tensor& from); ///< [n, width], any dtype and device
 
     /// So much is free that a copy of what is held pays.

@@ -21,6 +21,18 @@ using Sixteen [[gnu::vector_size(lanes * sizeof(float))]] = float;
 using Codes [[gnu::vector_size(lanes * sizeof(int32_t))]] = int32_t;
 using Bytes [[gnu::vector_size(lanes)]] = uint8_t;
 
+/// The first bytes, at most four, as a number. In registers: a copy of two or three bytes waits for its own stores.
+template <int64_t bytes>
+RL_INLINE int32_t word(const uint8_t* from) {
+    uint32_t all = 0;
+    if constexpr (bytes == 4)
+        std::memcpy(&all, from, bytes);
+    else
+        for (int64_t i = 0; i < bytes; ++i)
+            all |= static_cast<uint32_t>(from[i]) << (8 * i);
+    return static_cast<int32_t>(all);
+}
+
 /// Sixteen codes that begin with a byte.
 template <int64_t bits>
 RL_INLINE void unpack(const uint8_t* from, Codes& codes) {
@@ -29,22 +41,21 @@ RL_INLINE void unpack(const uint8_t* from, Codes& codes) {
         std::memcpy(&bytes, from, sizeof(bytes));
         codes = __builtin_convertvector(bytes, Codes);
     } else if constexpr (bits <= 2) { // all fit into a word
-        int32_t all = 0;
-        std::memcpy(&all, from, 2 * bits);
+        const int32_t all = word<2 * bits>(from);
         constexpr int32_t s = bits;
         codes = ((Codes{} + all) >> Codes{0, s, 2 * s, 3 * s, 4 * s, 5 * s, 6 * s, 7 * s, 8 * s, 9 * s,
                                           10 * s, 11 * s, 12 * s, 13 * s, 14 * s, 15 * s}) &
                 ((1 << bits) - 1);
     } else {
         static_assert(bits <= 4); // eight codes fit into a word
-        int32_t a = 0, b = 0;
-        std::memcpy(&a, from, bits);
-        std::memcpy(&b, from + bits, bits);
+        const int32_t a = word<bits>(from), b = word<bits>(from + bits);
         constexpr int32_t s = bits;
-        codes = (Codes{a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b} >>
-                 Codes{0, s, 2 * s, 3 * s, 4 * s, 5 * s, 6 * s, 7 * s, 0, s, 2 * s, 3 * s, 4 * s, 5 * s,
-                       6 * s, 7 * s}) &
-                ((1 << bits) - 1);
+        // Not one vector of a's and b's: gcc 12 would put it together in memory.
+        constexpr Codes by{0, s, 2 * s, 3 * s, 4 * s, 5 * s, 6 * s, 7 * s,
+                           0, s, 2 * s, 3 * s, 4 * s, 5 * s, 6 * s, 7 * s};
+        constexpr int32_t m = (1 << bits) - 1;
+        constexpr Codes first{m, m, m, m, m, m, m, m}, second = first ^ m;
+        codes = (((Codes{} + a) >> by) & first) | (((Codes{} + b) >> by) & second);
     }
 }
 
@@ -83,7 +94,7 @@ struct OfLevels {
 };
 
 template <int64_t bits, typename Number>
-RL_INLINE void whole_bytes(const CodeRows& c, const Number& number) {
+RL_INLINE void whole_bytes(const CodeRows& c, Number number) { // a copy: what is written is no part of it
     const uint8_t* const bytes = c.bytes.data() + c.first * bits / 8;
     const int64_t whole = c.n / lanes * lanes;
     for (int64_t i = 0; i < static_cast<int64_t>(c.rows.size()); ++i) {

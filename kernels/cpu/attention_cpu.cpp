@@ -31,7 +31,8 @@ constexpr int64_t rows_per_task = 8;
 constexpr int64_t long_context_elements =
     int64_t{1} << 18; // keys of a call; below, three waits for all threads cost more than they give
 constexpr int64_t part_channels = 32, part_keys = 256; // of a thread's piece, at least
-constexpr int64_t coded_at_once = 64; // entries whose rows are made at once: 16 KB of a head of 64 channels
+constexpr int64_t coded_at_once =
+    CodedEntries::at_once; // entries whose rows are made at once: 16 KB of a head of 64 channels
 
 struct Problem {
     const AttentionInputs& in;
@@ -78,11 +79,24 @@ struct Scratch {
         turned; ///< queries turned for coded keys, then sums of values that are still to be turned back
 };
 
-/// Rows of coded entries, of the thread; some lanes more than are used.
+/// Of the thread, as several may work at one task; some lanes more than are used.
+struct CodedScratch {
+    std::vector<float> rows;    ///< of coded entries
+    std::vector<float> numbers; ///< scores, or weights, of some of the keys of coded_at_once
+    static CodedScratch& of_thread() {
+        static thread_local CodedScratch scratch;
+        return scratch;
+    }
+    static float* of(std::vector<float>& all, int64_t numbers) {
+        all.resize(std::max(all.size(), static_cast<size_t>(numbers) + 16));
+        return all.data();
+    }
+};
 float* coded_rows(int64_t numbers) {
-    static thread_local std::vector<float> rows;
-    rows.resize(std::max(rows.size(), static_cast<size_t>(numbers) + 16));
-    return rows.data();
+    return CodedScratch::of(CodedScratch::of_thread().rows, numbers);
+}
+float* coded_numbers(int64_t numbers) {
+    return CodedScratch::of(CodedScratch::of_thread().numbers, numbers);
 }
 
 /// Some of the values' channels.
@@ -235,32 +249,73 @@ private:
     }
 
     // --- 3. scores, [rows * heads, stride]; column i is key i of the list; see score_keys() ---
-    /// Keys [begin, end) of coded entries: as any others, from rows that are made here.
+    /// At most coded_at_once keys [begin, end) of coded entries, those that are read in one way at a time: as any others, from rows that
+    /// are made here, or from stored ones.
     void score_coded(int64_t begin, int64_t end) {
-        bool turned = false;
-        for (int64_t n = 0; begin < end; begin += n) {
-            const int64_t* const places = m_keys.columns + begin;
-            n = m_keys.coded->alike(false, places, end - begin, turned);
-            const int64_t width = turned ? turned_width(false) : m_p.head_dim;
-            float* const rows = coded_rows(n * width);
-            if (turned)
-                m_keys.coded->read_turned(false, places, n, rows);
-            else
-                m_keys.coded->read(false, places, n, 0, width, rows);
+        CodedEntries::Sorted sorted;
+        m_keys.coded->sort(false, m_keys.columns + begin, end - begin, sorted);
+        for (const bool turned : {false, true}) {
+            const CodedPart part(*this, false, begin, sorted, turned);
+            if (part.n == 0) continue;
             Dots dots;
             dots.x = turned ? m_scratch.turned.data() : m_scratch.queries.data();
-            dots.x_stride = width;
+            dots.x_stride = part.width;
             dots.rows = rows_and_heads();
-            dots.w = rows;
-            dots.w_type = ElementType::f32;
-            dots.w_stride = width;
-            dots.outs = n;
-            dots.in = width;
-            dots.y = m_scratch.scores.data() + begin;
-            dots.y_stride = m_stride;
+            dots.w = part.rows;
+            dots.w_type = part.type;
+            dots.w_stride = part.width;
+            dots.w_index = part.index;
+            dots.outs = part.n;
+            dots.in = part.width;
+            float* const to = m_scratch.scores.data() + begin;
+            const bool all = part.n == end - begin;
+            dots.y = all ? to : coded_numbers(rows_and_heads() * part.n);
+            dots.y_stride = all ? m_stride : part.n;
             m_table.dots(dots);
+            for (int64_t i = 0; i < rows_and_heads() && !all; ++i)
+                for (int64_t k = 0; k < part.n; ++k)
+                    to[i * m_stride + part.ones[k]] = dots.y[i * part.n + k];
         }
     }
+
+    /// Of coded entries [begin, ...) of the list those that are read in one way, as rows.
+    struct CodedPart {
+        CodedPart(const Task& task, bool values, int64_t begin, const CodedEntries::Sorted& sorted,
+                  bool turned, Channels c = {0, 0})
+            : n(turned ? sorted.turned : sorted.plain)
+            , ones(turned ? sorted.turned_ones : sorted.plain_ones)
+            , width(turned ? task.turned_width(values) : task.m_p.head_dim) {
+            if (n == 0) return;
+            const CodedEntries& coded = *task.m_keys.coded;
+            if (!turned && sorted.stored) {
+                const at::Tensor& stored = coded.stored_rows(values);
+                rows = element(stored, c.begin);
+                type = element_type(stored);
+                index = sorted.slots;
+                return;
+            }
+            const int64_t* places = task.m_keys.columns + begin;
+            int64_t some[coded_at_once];
+            if (ones[n - 1] != n - 1) { // not the first n
+                for (int64_t i = 0; i < n; ++i)
+                    some[i] = places[ones[i]];
+                places = some;
+            }
+            if (!turned && c.count > 0) width = c.count;
+            float* const made = coded_rows(n * width);
+            if (turned)
+                coded.read_turned(values, places, n, made);
+            else
+                coded.read(values, places, n, c.begin, width, made);
+            rows = made;
+        }
+        int64_t n;
+        const int64_t* ones; ///< which ones, from `begin`
+        int64_t width;       ///< numbers from row to row
+        const void* rows = nullptr;
+        ElementType type = ElementType::f32;
+        const int64_t* index = nullptr; ///< of the rows; null: 0, 1, 2, ...
+    };
 
     /// The row's own column, as its last key. Scores of all other keys are there already: they also fill the place of this one.
     void score_own_column(int64_t r, int64_t head, int64_t num_heads) {
@@ -366,29 +421,41 @@ private:
             m_table.weighted_sum(sum_of(r, rows, begin, end, c));
             return;
         }
-        bool turned = false;
-        for (int64_t n = 0; begin < end; begin += n) { // one chain per channel, cut nowhere
-            const int64_t* const places = m_keys.columns + begin;
-            n = m_keys.coded->alike(true, places, std::min(coded_at_once, end - begin), turned);
-            const int64_t width = turned ? turned_width(true) : c.count;
-            float* const values = coded_rows(n * width);
-            if (turned)
-                m_keys.coded->read_turned(true, places, n, values);
-            else
-                m_keys.coded->read(true, places, n, c.begin, width, values);
-            WeightedSum sum;
-            sum.p = scores_of(r, 0) + begin;
-            sum.p_stride = m_stride;
-            sum.rows = rows * m_num_heads;
-            sum.v = values;
-            sum.v_stride = width;
-            sum.end = n;
-            sum.width = width;
-            sum.acc_stride = turned ? width : m_p.head_dim;
-            sum.acc = (turned ? m_scratch.turned.data() : m_scratch.queries.data() + c.begin) +
-                      r * m_num_heads * sum.acc_stride;
-            m_table.weighted_sum(sum);
+        for (int64_t n = 0; begin < end;
+             begin += n) { // one chain per channel of plain ones and one of turned ones, cut nowhere
+            n = std::min(coded_at_once, end - begin);
+            CodedEntries::Sorted sorted;
+            m_keys.coded->sort(true, m_keys.columns + begin, n, sorted);
+            for (const bool turned : {false, true}) {
+                const CodedPart part(*this, true, begin, sorted, turned, c);
+                if (part.n > 0) add_coded(r, rows, begin, part, part.n == n, turned, c);
+            }
         }
+    }
+    void add_coded(int64_t r, int64_t rows, int64_t begin, const CodedPart& part, bool all, bool turned,
+                   Channels c) const {
+        WeightedSum sum;
+        sum.p = scores_of(r, 0) + begin;
+        sum.p_stride = m_stride;
+        sum.rows = rows * m_num_heads;
+        if (!all) {
+            float* const weights = coded_numbers(sum.rows * part.n);
+            for (int64_t i = 0; i < sum.rows; ++i)
+                for (int64_t k = 0; k < part.n; ++k)
+                    weights[i * part.n + k] = sum.p[i * m_stride + part.ones[k]];
+            sum.p = weights;
+            sum.p_stride = part.n;
+        }
+        sum.v = part.rows;
+        sum.v_type = part.type;
+        sum.v_stride = part.width;
+        sum.v_index = part.index;
+        sum.end = part.n;
+        sum.width = turned ? part.width : c.count;
+        sum.acc_stride = turned ? part.width : m_p.head_dim;
+        sum.acc = (turned ? m_scratch.turned.data() : m_scratch.queries.data() + c.begin) +
+                  r * m_num_heads * sum.acc_stride;
+        m_table.weighted_sum(sum);
     }
     /// Keys [begin, end) of rows [r, r + rows).
     [[nodiscard]] WeightedSum sum_of(int64_t r, int64_t rows, int64_t begin, int64_t end, Channels c) const {

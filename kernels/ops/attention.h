@@ -14,6 +14,16 @@ namespace refreshlab::kernels {
 /// such values is turned back once. Both are linear, so a turned entry is worth the same as its row, to rounding. Threads  const.
 class CodedEntries {
 public:
+    static constexpr int64_t at_once = 64; ///< most entries that sort() takes
+    /// Some entries, by how they are read. Which ones: numbers in the list that was sorted, ascending.
+    struct Sorted {
+        int64_t plain = 0, turned = 0; ///< how many
+        int64_t plain_ones[at_once], turned_ones[at_once];
+        bool stored =
+            false; ///< the plain ones are not codes but rows of stored_rows(), which need not be made:
+        int64_t slots[at_once]; ///< of the plain ones
+    };
+
     CodedEntries() = default;
     CodedEntries(const CodedEntries&) = delete;
     CodedEntries& operator=(const CodedEntries&) = delete;
@@ -25,8 +35,10 @@ public:
 
     /// Numbers of a turned row; 0: no entry is read turned.
     [[nodiscard]] virtual int64_t turned_width(bool values) const;
-    /// How many of the n places, from the first one on, are read in one way. \param turned  set: whether they are read turned
-    [[nodiscard]] virtual int64_t alike(bool values, const int64_t* places, int64_t n, bool& turned) const;
+    /// \param n  at most at_once
+    virtual void sort(bool values, const int64_t* places, int64_t n, Sorted& to) const;
+    [[nodiscard]] virtual const at::Tensor&
+    stored_rows(bool values) const; ///< [slots, head_dim], dtype of the cache
     /// Of places that are all read turned: [n, turned_width].
     virtual void read_turned(bool values, const int64_t* places, int64_t n, float* to) const;
     /// \param query  [head_dim]; \param to  [turned_width of keys], is written

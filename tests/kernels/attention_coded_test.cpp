@@ -41,6 +41,7 @@ public:
         : Rows(std::move(k), std::move(v))
         , m_more{more_keys, more_values} {
         std::mt19937 random(seed);
+        m_stored = seed % 2 == 0;
         for (auto& order : m_order) {
             order.resize(static_cast<size_t>(m_halves[0].size(1)));
             std::iota(order.begin(), order.end(), 0);
@@ -55,11 +56,20 @@ public:
     [[nodiscard]] int64_t turned_width(bool values) const override {
         return m_halves[0].size(1) + m_more[values ? 1 : 0];
     }
-    [[nodiscard]] int64_t alike(bool, const int64_t* places, int64_t n, bool& turned) const override {
-        turned = m_turned[static_cast<size_t>(places[0])];
-        return std::find_if(places, places + n,
-                            [&](int64_t place) { return m_turned[static_cast<size_t>(place)] != turned; }) -
-               places;
+    void sort(bool, const int64_t* places, int64_t n, Sorted& to) const override {
+        to.plain = to.turned = 0;
+        to.stored = m_stored;
+        for (int64_t i = 0; i < n; ++i) {
+            if (m_turned[static_cast<size_t>(places[i])]) {
+                to.turned_ones[to.turned++] = i;
+                continue;
+            }
+            to.slots[to.plain] = places[i];
+            to.plain_ones[to.plain++] = i;
+        }
+    }
+    [[nodiscard]] const at::Tensor& stored_rows(bool values) const override {
+        return m_halves[values ? 1 : 0];
     }
     void read_turned(bool values, const int64_t* places, int64_t n, float* to) const override {
         const at::Tensor& half = m_halves[values ? 1 : 0];
@@ -85,6 +95,7 @@ private:
     int64_t m_more[2];
     std::vector<int64_t> m_order[2];
     std::vector<bool> m_turned;
+    bool m_stored; ///< what is not turned is read where it stands
 };
 
 } // namespace
@@ -195,9 +206,10 @@ TEST_CASE("entries that are read turned give what their rows give, for any threa
                 const at::Tensor out = kernels::attention(in, &given);
                 REQUIRE(at::allclose(given, wanted, 1e-4, 1e-5));
                 REQUIRE(at::allclose(out, expected, 1e-3, 1e-4));
+                if (isa == Isa::reference) continue; // ATen cuts sums as threads come
                 if (first.defined()) REQUIRE(same_bits(out, first));
                 first = out;
-                if (isa == Isa::reference || in.own_k.defined()) continue;
+                if (in.own_k.defined()) continue;
                 in.q = q.narrow(0, rows - 1, 1); // one row alone
                 in.num_visible = std::span(visible).last(1);
                 REQUIRE(same_bits(kernels::attention(in), out.narrow(0, rows - 1, 1)));
