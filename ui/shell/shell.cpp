@@ -199,6 +199,7 @@ bool Shell::offer_left_sessions(std::function<void()> otherwise) {
 void Shell::keep_session() {
     m_impl->keeping->tend();
     m_impl->watch_table();
+    m_impl->follower.tend(m_impl->state);
 }
 
 /// An idle window draws no frames: one is asked for when the file of the shown table has changed.

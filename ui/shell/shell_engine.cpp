@@ -16,6 +16,7 @@
 namespace refreshlab::ui {
 
 void Shell::Impl::begin_frame() {
+    follower.tend(state);
     UiContext& ctx = state.ctx;
     ctx.status = ctx.engine.status();
     const auto live = ctx.engine.recording();

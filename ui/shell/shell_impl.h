@@ -8,6 +8,7 @@
 #include "ui/shell/view_undo.h"
 #include "ui/state/layout.h"
 #include "ui/state/shell_state.h"
+#include "ui/state/trace_follower.h"
 #include "ui/tour/tour.h"
 
 #include <imgui.h>
@@ -62,6 +63,7 @@ struct Shell::Impl {
     void draw_problem(const std::string& problem);
     void autosave();
     void watch_table();
+    TraceFollower follower;
 
     ShellState state;
     ViewUndo view_undo;

@@ -270,6 +270,25 @@ void ShellState::show_trace(const LabelledRuns& trace, const std::string& name,
     }
 }
 
+std::filesystem::path ShellState::file_looked_at() const {
+    const auto key = runs.looked_at();
+    const RunSet::Run* const run = key ? runs.find(*key) : nullptr;
+    if (run == nullptr || !run->from_file) return {};
+    const auto file = files.find(run->recording->notes());
+    return file == files.end() ? std::filesystem::path() : file->second;
+}
+
+bool ShellState::follow_trace(const LabelledRuns& trace, const std::filesystem::path& file) {
+    const auto has_own = [this](const Recording& run) {
+        return !run.notes()->own().empty() || added_signals.contains(run.info().id);
+    };
+    const auto grown =
+        runs.grow_file(trace.runs, file.filename().string(), trace.labels, has_own, !ctx.selection.step);
+    for (const auto& run : grown)
+        files[run->notes()] = file;
+    return !grown.empty();
+}
+
 void ShellState::guarded(const std::function<void()>& work) {
     try {
         work();

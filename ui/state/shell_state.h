@@ -211,6 +211,11 @@ struct ShellState {
     /// \param file  that holds the runs; empty: none
     void show_trace(const LabelledRuns& trace, const std::string& name, const ReadingsOfFile& readings,
                     const std::filesystem::path& file = {});
+    /// The trace of the run that is looked at; empty: that is no run of a file.
+    [[nodiscard]] std::filesystem::path file_looked_at() const;
+    /// What a trace that is shown has now: new runs, and more of those that are here. Where the newest was looked at and no step chosen, the
+    /// new newest is. Runs into which a person has put notes or signals stay as they are. \return whether there was anything new
+    bool follow_trace(const LabelledRuns& trace, const std::filesystem::path& file);
     /// Keeps what a file has beside its runs. \param newest  of them
     void keep(const ReadingsOfFile& readings, const std::shared_ptr<const Recording>& newest);
     /// Of the run's text; null: none.

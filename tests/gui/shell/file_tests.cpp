@@ -1,6 +1,8 @@
 #include "engine/record/recording/recording.h"
+#include "engine/record/trace/trace_store.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
+#include "tests/support/made_run.h"
 
 #include <imgui_internal.h>
 
@@ -342,6 +344,53 @@ void tips_keep_off_a_dialog(Robot& r) {
     r.close_dialog("Export figure");
 }
 
+/// Another program writes a trace that the window shows.
+void a_trace_is_followed(Robot& r) {
+    const auto made = [](const std::string& id) {
+        RunInfo info = test::made_info(5, id);
+        info.vocab_size = 60;
+        return test::made_run(info);
+    };
+    const auto add_steps = [](Recording& run, int n) {
+        for (int i = 0; i < n; ++i) {
+            StepRecord step = test::next_record(run, 1);
+            step.signals[*run.signal_id("entropy_bits")] = 2;
+            run.append(step);
+        }
+    };
+    const fs::path path = r.scratch("followed.rlt");
+    const auto store = TraceStore::create(path);
+    const auto write = [&](const std::shared_ptr<Recording>& run, int steps) {
+        add_steps(*run, steps);
+        store->notify();
+        store->flush();
+    };
+    const auto first = made("followed-1"), second = made("followed-2"), third = made("followed-3");
+    store->attach(first);
+    write(first, 4);
+    r.window().shell().open_trace(path);
+    const auto shows = [&](const char* id, int64_t steps) {
+        return r.until(
+            [&] { return r.ctx().recording->info().id == id && r.ctx().recording->steps() == steps; }, 2000);
+    };
+    GUI_CHECK(shows("followed-1", 4));
+    write(first, 3);
+    GUI_CHECK(shows("followed-1", 7));
+    store->attach(second);
+    write(second, 2);
+    GUI_CHECK(shows("followed-2", 2));
+    r.ctx().select_step(1); // somebody looks closer
+    store->attach(third);
+    write(third, 2);
+    const auto has_third = [&] {
+        const auto& runs = r.ctx().runs.tree().runs();
+        return std::ranges::any_of(runs, [](const auto& run) { return run.id == "followed-3"; });
+    };
+    GUI_CHECK(r.until(has_third, 2000));
+    GUI_CHECK(shows("followed-2", 2));
+    GUI_CHECK(r.ctx().selection.step == 1);
+}
+
 } // namespace
 
 std::vector<Case> file_cases() {
@@ -351,6 +400,7 @@ std::vector<Case> file_cases() {
         {"export", "EX1 LG1 a picture of one panel, and of what is not there", a_panel_alone},
         {"export", "EX4 HL3 a trace is saved and opened in the same view, tables are written",
          traces_and_tables},
+        {"export", "EX4 a trace that another program writes is followed", a_trace_is_followed},
         {"export", "HL3 PO2 a trace brings its policy, not from under a run", a_trace_brings_its_policy},
         {"export", "EX2 EX3 a figure of a panel: its tab, a preview, the file and its numbers", a_figure},
         {"export", "EX2 a panel's tooltip keeps off an open dialog", tips_keep_off_a_dialog},

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -113,6 +114,43 @@ TEST_CASE("the engine's runs stay in the set, each once", "[runs]") {
     CHECK(set.remove(a));
     CHECK(set.tree().rows().size() == 2);
     CHECK_FALSE(set.tree().find(b)->parent);
+}
+
+TEST_CASE("what a file has more comes into the list, and the newest is looked at where it was before",
+          "[runs]") {
+    RunSet set;
+    set.update(run_of("live", 3));
+    const auto one = run_of("one", 4), two = run_of("two", 2);
+    const auto nobody = [](const Recording&) { return false; };
+    set.add_file(std::vector{one, two}, std::string("file"));
+    const RunKey second = *set.looked_at();
+    REQUIRE(set.recording(second) == two);
+    CHECK(set.grow_file(std::vector{one, two}, "file", {}, nobody, true).empty());
+    // The newest has grown: the same run, seen as before; one that a person has something in stays.
+    const auto longer = run_of("two", 5);
+    CHECK(set.grow_file(
+                 std::vector{one, longer}, "file", {}, [](const Recording&) { return true; }, true)
+              .empty());
+    CHECK_FALSE(set.take_flip());
+    CHECK(set.grow_file(std::vector{one, longer}, "file", {}, nobody, true) == std::vector{longer});
+    CHECK(set.take_flip());
+    CHECK(set.looked_at() == second);
+    CHECK(set.away() == longer);
+    CHECK(set.tree().find(second)->steps == 5);
+    // Another run, first without a step.
+    const auto begun = run_of("three", 0), three = run_of("three", 1);
+    CHECK(set.grow_file(std::vector{one, longer, begun}, "file", {}, nobody, true).empty());
+    CHECK(set.grow_file(std::vector{one, longer, three}, "file", {}, nobody, false) == std::vector{three});
+    CHECK(set.looked_at() == second);
+    CHECK(set.tree().runs().size() == 4);
+    const auto four = run_of("four", 1);
+    CHECK(set.grow_file(std::vector{one, longer, three, four}, "file", {}, nobody, true).size() == 1);
+    CHECK(set.looked_at() == second); // the newest was not looked at
+    set.look_at(std::ranges::max_element(set.tree().runs(), {}, &RunNode::key)->key);
+    REQUIRE(set.away() == four);
+    const auto five = run_of("five", 1);
+    CHECK(set.grow_file(std::vector{one, longer, three, four, five}, "file", {}, nobody, true).size() == 1);
+    CHECK(set.away() == five);
 }
 
 TEST_CASE("a run that was made again and left without a new step stays", "[runs]") {

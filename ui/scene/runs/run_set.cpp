@@ -167,6 +167,39 @@ void RunSet::add_file(const std::shared_ptr<const Recording>& run, const std::st
     refresh_nodes();
 }
 
+std::vector<std::shared_ptr<Recording>>
+RunSet::grow_file(std::span<const std::shared_ptr<Recording>> runs, const std::string& name,
+                  std::span<const RunLabel> labels, const std::function<bool(const Recording&)>& has_own,
+                  bool look_on) {
+    std::vector<std::shared_ptr<Recording>> taken;
+    std::optional<RunKey> newest_here, added;
+    for (size_t i = 0; i < runs.size(); ++i) {
+        const auto& run = runs[i];
+        const auto known = of_file(m_runs, run->info().id);
+        if (!known) {
+            if (run->steps() == 0) continue; // just begun
+            added = add(run, runs.size() > 1 ? fmt::format("{}, run {}", name, i + 1) : name, true);
+            if (i < labels.size()) put_label(*added, labels[i]);
+            taken.push_back(run);
+            continue;
+        }
+        newest_here = known;
+        const Recording& here = *m_runs.at(*known).recording;
+        const bool grown = run->steps() > here.steps() || (run->end() && !here.end());
+        if (!grown || has_own(here)) continue;
+        m_runs.at(*known).recording = run;
+        if (known == m_looked) m_flipped = true; // step and view stay
+        taken.push_back(run);
+    }
+    if (taken.empty()) return taken;
+    if (added && look_on && newest_here && m_looked == newest_here) {
+        look_at(*added);
+        m_flipped = false; // it is seen from its beginning
+    }
+    refresh_nodes();
+    return taken;
+}
+
 void RunSet::put_recording(RunKey key, std::shared_ptr<const Recording> recording) {
     const auto run = m_runs.find(key);
     if (run == m_runs.end() || key == m_live) return;

@@ -6,6 +6,7 @@
 #include "ui/scene/runs/run_metrics.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,6 +49,14 @@ public:
                   std::span<const RunLabel> labels = {});
     /// The same of one that was loaded elsewhere.
     void add_file(const std::shared_ptr<const Recording>& run, const std::string& name);
+    /// What a file that add_file() has taken holds now. New runs come into the list; those that have grown take the place of theirs, unless
+    /// has_own(the one that is here). \param look_on  the newest is looked at from now on, where the newest that was here is
+    /// \return those that were taken
+    std::vector<std::shared_ptr<Recording>> grow_file(std::span<const std::shared_ptr<Recording>> runs,
+                                                      const std::string& name,
+                                                      std::span<const RunLabel> labels,
+                                                      const std::function<bool(const Recording&)>& has_own,
+                                                      bool look_on);
     /// Another recording of a run, with signals more, in the place of the one that stands there; step and view stay. Nothing happens to
     /// the live run, whose recording is the engine's, nor where the run is gone.
     void put_recording(RunKey key, std::shared_ptr<const Recording> recording);
