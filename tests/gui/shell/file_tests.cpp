@@ -400,7 +400,7 @@ std::vector<Case> file_cases() {
         {"export", "EX1 LG1 a picture of one panel, and of what is not there", a_panel_alone},
         {"export", "EX4 HL3 a trace is saved and opened in the same view, tables are written",
          traces_and_tables},
-        {"export", "EX4 a trace that another program writes is followed", a_trace_is_followed},
+        {"export", "HL3 a trace that another program writes is followed", a_trace_is_followed},
         {"export", "HL3 PO2 a trace brings its policy, not from under a run", a_trace_brings_its_policy},
         {"export", "EX2 EX3 a figure of a panel: its tab, a preview, the file and its numbers", a_figure},
         {"export", "EX2 a panel's tooltip keeps off an open dialog", tips_keep_off_a_dialog},
