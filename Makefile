@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run demo viewer wheel python-pages jupyterlab test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
+.PHONY: run demo viewer wheel python-pages tokenizers jupyterlab test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -40,6 +40,11 @@ wheel: configure
 python-pages: configure
 	@cmake --build build -j $(JOBS) --target refreshlab_python
 	@PYTHONPATH=build/python .deps/venv/bin/python scripts/python_pages.py build/python-pages
+
+# Whole published vocabularies (scripts/check_published_tokenizers.py), which are fetched once: 20 MB.
+tokenizers: configure
+	@cmake --build build -j $(JOBS) --target refreshlab_python
+	@PYTHONPATH=build/python .deps/venv/bin/python scripts/check_published_tokenizers.py
 
 # The live view in a real JupyterLab (scripts/check_jupyterlab.py), which is fetched once.
 jupyterlab: configure
