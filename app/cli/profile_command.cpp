@@ -11,14 +11,17 @@ Command add_profile_command(CLI::App& app) {
     CLI::App* command = app.add_subcommand(
         "profile",
         "Measures what a cache policy has to know of a model: its profile (docs/howto/profile.md)");
-    command->add_option("METHOD", options->method, "compress_kv")->required()->type_name("METHOD");
+    command->add_option("METHOD", options->method, "compress_kv or epicache")
+        ->required()
+        ->type_name("METHOD");
     command->add_option("--model", options->model, "A checkpoint folder or a .gguf file")
         ->required()
         ->type_name("MODEL");
     command
-        ->add_option("--texts", options->texts,
-                     "Texts in which sentences are hidden: .jsonl files of prompts with answers, or plain "
-                     "texts. May be repeated")
+        ->add_option(
+            "--texts", options->texts,
+            "Texts, in which compress_kv hides sentences: .jsonl files of prompts with answers, or plain "
+            "texts. May be repeated")
         ->required()
         ->type_name("FILE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -28,11 +31,18 @@ Command add_profile_command(CLI::App& app) {
         ->type_name("N")
         ->check(CLI::Range(64, 1 << 20));
     command
-        ->add_option("--share", options->share,
-                     "What stays of a text where the errors of layers are measured (default 0.125)")
+        ->add_option(
+            "--share", options->share,
+            "compress_kv: what stays of a text where the errors of layers are measured (default 0.125)")
         ->type_name("SHARE")
         ->check(CLI::Range(0.001, 1.0));
-    command->add_option("--seed", options->seed, "Of the words that are hidden (default 0)")->type_name("N");
+    command
+        ->add_option("--block", options->block,
+                     "epicache: tokens that see each other alone, where keys are compared (default 128)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1 << 20));
+    command->add_option("--seed", options->seed, "compress_kv: of the words that are hidden (default 0)")
+        ->type_name("N");
     command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
         ->type_name("N")
         ->check(CLI::Range(0, 4096));

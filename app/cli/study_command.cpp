@@ -112,7 +112,14 @@ Command add_study_command(CLI::App& app) {
         "refresh",
         "");
     add("cache", "Cache policies at equal budgets: perplexity, recall, and both axes together",
-        "text, recall, written, both, zoo");
+        "text, recall, written, both, zoo, zoo_recall");
+    studies->back()
+        ->command
+        ->add_option(
+            "--length", studies->back()->options.length,
+            "Tokens of a long text (default: half of the context, at most 2,048, with --limit 4,096)")
+        ->type_name("N")
+        ->check(CLI::Range(256, 1 << 20));
     return [studies] {
         for (const auto& study : *studies) {
             if (study->command->parsed()) return engine_module().carry_out(study->options);

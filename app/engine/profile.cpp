@@ -10,11 +10,13 @@
 #include "engine/base/model_path.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/signals/nearest_name.h"
+#include "engine/study/measure/epicache_profile.h"
 #include "engine/train/compress_kv_profile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,11 +36,48 @@ void check_method(const std::string& method) {
                     name_hint(method, names, "methods"));
 }
 
-void print_profile(const CacheProfile& profile) {
+void print_compress_kv(const CacheProfile& profile) {
     app::print("| layer | heads | error |\n|---:|---|---:|\n");
     for (size_t layer = 0; layer < profile.layers.size(); ++layer)
         app::print("| {} | {} | {:.4f} |\n", layer, fmt::join(profile.of(layer, "heads"), ", "),
                    profile.of(layer, "error").front());
+}
+
+void print_epicache(const CacheProfile& profile) {
+    app::print("| layer | similarity |\n|---:|---:|\n");
+    for (size_t layer = 0; layer < profile.layers.size(); ++layer)
+        app::print("| {} | {:.4f} |\n", layer, profile.of(layer, "similarity").front());
+}
+
+using Going = std::function<bool(double)>;
+
+std::optional<CacheProfile> compress_kv_profile(const ProfileOptions& options, const OfflineModel& offline,
+                                                const std::vector<TrainingText>& read, const Going& going) {
+    const int64_t context = offline.model().config().max_position;
+    if (options.length + needle_room > context)
+        throw Error(measuring, "--length",
+                    fmt::format("{} tokens and a needle are more than the model's context of {}",
+                                options.length, context));
+    const auto texts = needle_texts(*offline.pair().tokenizer, read, options.seed);
+    auto profile = measure_compress_kv(offline.model(), texts, options.share, going);
+    if (profile)
+        profile->recipe =
+            fmt::format("{} texts of at most {} tokens with a needle each, seed {}, errors where {} "
+                        "of a text stays",
+                        texts.size(), options.length, options.seed, options.share);
+    return profile;
+}
+
+std::optional<CacheProfile> epicache_profile(const ProfileOptions& options, const OfflineModel& offline,
+                                             const std::vector<TrainingText>& read, const Going& going) {
+    std::vector<std::vector<int32_t>> texts;
+    for (const TrainingText& text : read)
+        texts.push_back(text.ids);
+    auto profile = measure_epicache(offline.model(), texts, options.block, going);
+    if (profile)
+        profile->recipe = fmt::format("{} texts of at most {} tokens, keys of blocks of {} tokens",
+                                      texts.size(), options.length, options.block);
+    return profile;
 }
 
 } // namespace
@@ -47,23 +86,18 @@ int carry_out(const ProfileOptions& options) {
     check_method(options.method);
     check_files_of_work(options.model, options.texts, options.out);
     const OfflineModel offline(options.model, options.threads);
-    const LlamaModel& model = offline.model();
-    if (options.length + needle_room > model.config().max_position)
-        throw Error(measuring, "--length",
-                    fmt::format("{} tokens and a needle are more than the model's context of {}",
-                                options.length, model.config().max_position));
-    const auto texts = needle_texts(
-        *offline.pair().tokenizer,
-        read_training_texts(offline.pair(), {options.texts.begin(), options.texts.end()}, options.length),
-        options.seed);
+    const auto texts =
+        read_training_texts(offline.pair(), {options.texts.begin(), options.texts.end()}, options.length);
     note_interrupts();
     std::optional<CacheProfile> profile;
     {
         WorkProgress progress;
-        profile = measure_compress_kv(model, texts, options.share, [&](double done) {
+        const Going going = [&](double done) {
             progress.show(done, fmt::format("{} texts", texts.size()));
             return interrupted() == 0;
-        });
+        };
+        profile = options.method == "epicache" ? epicache_profile(options, offline, texts, going)
+                                               : compress_kv_profile(options, offline, texts, going);
     }
     if (!profile) {
         say("interrupted: nothing was written\n");
@@ -71,12 +105,9 @@ int carry_out(const ProfileOptions& options) {
     }
     profile->model = model_fingerprint(options.model);
     profile->model_name = model_name(options.model);
-    profile->recipe =
-        fmt::format("{} texts of at most {} tokens with a needle each, seed {}, errors where {} "
-                    "of a text stays",
-                    texts.size(), options.length, options.seed, options.share);
     write_file(options.out, json_text(to_json(*profile)) + "\n");
-    print_profile(*profile);
+    if (options.method == "epicache") print_epicache(*profile);
+    if (options.method == "compress_kv") print_compress_kv(*profile);
     return 0;
 }
 

@@ -70,6 +70,7 @@ int run_study(const StudyCommandOptions& options,
     settings.limit = options.limit;
     settings.seed = options.seed;
     settings.mc_samples = options.mc_samples;
+    settings.length = options.length;
     settings.parts = options.parts;
     settings.traces = options.traces;
     if (needs_models) {

@@ -11,7 +11,8 @@ struct ProfileOptions {
     std::string method, model, out;
     std::vector<std::string> texts;
     int64_t length = 512;
-    double share = 0.125;
+    double share = 0.125; ///< compress_kv
+    int64_t block = 128;  ///< epicache
     uint64_t seed = 0;
     int threads = 0;
 };

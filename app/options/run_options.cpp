@@ -135,8 +135,8 @@ void RunOptions::add_to(CLI::App& command, const RunConfig& defaults) {
         command
             .add_option(student ? "--student-cache" : "--teacher-cache", *value,
                         student ? "Which entries the student's cache keeps and reads: a cache policy "
-                                  "(refreshlab policies), or "
-                                  "a JSON file; default full"
+                                  "(refreshlab policies), a "
+                                  "JSON object or a JSON file; default full"
                                 : "The same for the teacher's cache, in mode teacher; default full")
             ->type_name("NAME|FILE");
     }

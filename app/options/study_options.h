@@ -12,7 +12,7 @@ struct StudyCommandOptions {
     std::string teacher, student, device, dtype, kernels, prompts, out, traces;
     std::vector<std::string> parts;
     uint64_t seed = 0;
-    int64_t limit = 0;
+    int64_t limit = 0, length = 0;
     int32_t mc_samples = 0;
     int threads = 0;
 };

@@ -35,6 +35,12 @@ fs::path folder_beside(const std::string& model, const char* name) {
     return fs::is_directory(folder, ignored) ? folder / name : fs::path(folder.string() + "." + name);
 }
 
+/// A method with the flag `by_profile` reads its profile where that is on, others always do.
+bool goes_by_profile(const CachePolicyConfig& policy) {
+    const auto flag = policy.values.find("by_profile");
+    return flag == policy.values.end() || flag->second != 0;
+}
+
 } // namespace
 
 fs::path file_beside(const std::string& model, std::string_view method, FileKind kind) {
@@ -52,6 +58,7 @@ std::vector<ModelFile> model_files(const RunConfig& config) {
     std::vector<ModelFile> all;
     const auto& files = find_cache_method(policy.policy)->files;
     for (const CacheFile& known : files) {
+        if (known.kind == FileKind::profile && !goes_by_profile(policy)) continue;
         // One model does both: the first file serves.
         if (known.of_decoder && &known != &files.front() && config.mode != Mode::overfill) continue;
         const PolicyFile& asked = policy.files.find(known.key)->second;

@@ -21,6 +21,7 @@ RefreshPolicy named_policy(const std::string& name, const std::string& option) {
 
 CachePolicyConfig named_cache_policy(const std::string& name, const std::string& option) {
     if (find_cache_method(name) != nullptr) return cache_policy_defaults(name, option);
+    if (name.starts_with('{')) return cache_policy_from_json(parse_json(name, option), option);
     std::error_code unreadable;
     if (std::filesystem::exists(name, unreadable)) return cache_policy_from_json(read_json_file(name), name);
     if (name.ends_with(".json")) throw Error("reading " + option, name, "no such file");

@@ -11,7 +11,7 @@ namespace refreshlab {
 /// \param option  what the name was given for, for messages: "--policy"
 [[nodiscard]] RefreshPolicy named_policy(const std::string& name, const std::string& option);
 
-/// The same of a cache policy: a method with its defaults, or a JSON file.
+/// The same of a cache policy: a method with its defaults, a JSON object, or a JSON file.
 [[nodiscard]] CachePolicyConfig named_cache_policy(const std::string& name, const std::string& option);
 
 } // namespace refreshlab

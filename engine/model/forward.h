@@ -55,6 +55,12 @@ struct StepOutputs {
     at::Tensor mc_logits;                     ///< [N, vocab] fp32, device; undefined without MC rows
 };
 
+/// A decode step over a cache of its own.
+struct CacheStep {
+    KvCache* cache; ///< not null
+    StepInputs in;
+};
+
 /// Of step(), once it has answered: its row is given (StepInputs::logits).
 [[nodiscard]] inline bool gives_row(const StepInputs& in, const StepOutputs& out) {
     return in.logits || (!out.summary.empty() && !out.summary[0].statistics.finite);
@@ -80,6 +86,10 @@ public:
     /// more rows, with dropout. They see the prefix columns and a column of their own, and never write to the cache.
     /// Row 0 has the same bits with and without them.
     virtual StepOutputs step(KvCache& cache, const StepInputs& in) const = 0;
+
+    /// step() of each of them, with its bits, over caches that are all different; none has MC rows                (asserted)
+    /// Here one after another.
+    [[nodiscard]] virtual std::vector<StepOutputs> step_together(std::span<const CacheStep> steps) const;
 
     /// Runs a token at `position` again and writes nothing. The token attends to the cache's columns [0, position] as
     /// they are. Used by on_fire = redraw and to look again at an old step.

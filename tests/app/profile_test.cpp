@@ -57,6 +57,28 @@ TEST_CASE("a profile is measured, printed, and read by a run", "[cli][train]") {
         CHECK(run_with(mode, "").status == 0);
 }
 
+TEST_CASE("EpiCache reads its profile where its layers go by it", "[cli][train]") {
+    const Scratch scratch("profile-epicache");
+    const std::string profile = scratch / "profile.json";
+    auto asked = measuring("epicache", profile);
+    asked.insert(asked.end(), {"--block", "16"});
+    const Outcome made = refreshlab_cli(asked);
+    REQUIRE(made.status == 0);
+    CHECK_THAT(made.out, ContainsSubstring("| 0 | 1.0000 |")); // the first layer's keys see no context
+    const auto run = [&](const std::string& more) {
+        return refreshlab_cli({"run", "--prompt", "Write a chronicle of 3 companies, and then tell a story.",
+                               "--max-tokens", "4", "--mode", "student", "--student-cache",
+                               R"({"policy": "epicache", "budget": 4, "episode_window": 2)" + more + "}"});
+    };
+    CHECK(run("").status == 0);
+    CHECK(run(R"(, "profile": "nowhere.json")").status == 0); // nobody reads it
+    CHECK(run(R"(, "by_profile": true, "profile": ")" + profile + "\"").status == 0);
+    CHECK(run(R"(, "by_profile": true)").status == 0); // the bundled one
+    const Outcome nowhere = run(R"(, "by_profile": true, "profile": "nowhere.json")");
+    CHECK(nowhere.status == 2);
+    CHECK_THAT(nowhere.err, ContainsSubstring("refreshlab profile epicache makes one"));
+}
+
 TEST_CASE("what profile is asked for wrongly is one line", "[cli][train][bad-input]") {
     const Scratch scratch("profile-bad");
     const auto refused_with = [](const std::vector<std::string>& arguments, const std::string& words) {

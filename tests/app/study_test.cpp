@@ -353,7 +353,8 @@ TEST_CASE("studies refuse what they cannot do in one line", "[study]") {
         {{"study", "nonsense"}, "nonsense"},
         {{"study", "tasks", "--parts", "tables"}, "the parts are table, answers, live, stories"},
         {{"study", "drift", "--parts", "chronicle,retell"}, "there is no part 'retell'"},
-        {{"study", "cache", "--parts", "text,both,texts"}, "the parts are text, recall, written, both, zoo"},
+        {{"study", "cache", "--parts", "text,both,texts"},
+         "the parts are text, recall, written, both, zoo, zoo_recall"},
         {{"study", "tasks", "--limit", "0"}, "--limit"},
         {{"study", "tasks", "--prompts", scratch / "nowhere"}, "nowhere"},
         {{"study", "drift", "--prompts", RL_SOURCE_DIR "/engine", "--limit", "1"}, "chronicle.jsonl"},
@@ -611,8 +612,9 @@ TEST_CASE("study cache: accuracies are those of runs, and a second call makes no
     for (const auto& file : std::filesystem::directory_iterator(scratch / "kept")) {
         ++kept;
         nlohmann::json numbers = read_json_file(file.path());
-        if (numbers.is_object()) numbers["score"] = 0.125;
-        if (numbers.is_array()) { // a given answer under every policy
+        if (numbers.contains("score")) {
+            numbers["score"] = 0.125;
+        } else { // a given answer under every policy
             for (nlohmann::json& reading : numbers)
                 reading["first_choice"] = {1, 0, 0, 0};
         }

@@ -94,8 +94,8 @@ at::Tensor floats(at::IntArrayRef shape) {
 
 } // namespace
 
-/// What a step of some rows works in: the row of the token, and after it the MC rows. Tensors, so that hooks are shown them as
-/// they are.
+/// What a step of some rows works in. Rows of one cache are a lane: the row of the token, and after it the MC rows. Steps that are made together
+/// have a lane each. Tensors, so that hooks are shown them as they are.
 struct CpuForward::Buffers {
     at::Tensor x, branch;    ///< [rows, held hidden width]: the residual, and what is added to it
     at::Tensor q, attended;  ///< [rows, heads, head_dim]
@@ -111,16 +111,18 @@ struct CpuForward::Buffers {
         at::Tensor gate, up, down; ///< of one row
     };
     std::optional<Expert> expert;
-    /// What hooks are shown: of the token's row alone.
-    struct Shown {
-        at::Tensor x, h, q, raw_q, k, v;
-    } shown;
+    /// Of a lane.
+    struct Lane {
+        at::Tensor x, h, q, raw_q, k, v;           ///< what hooks are shown: the token's row alone
+        at::Tensor all_q, attended, branch, inner; ///< all rows
+    };
+    std::vector<Lane> lanes;
     std::vector<RowPlace> places;
     std::vector<int64_t> num_visible, first_visible;
     ChosenEntries chosen;
 
-    Buffers(const LlamaModel& model, int64_t rows)
-        : Buffers(model.config(), rows, LlamaWeights::held_width(model.config().hidden_size),
+    Buffers(const LlamaModel& model, int64_t rows, int64_t num_lanes)
+        : Buffers(model.config(), rows, num_lanes, LlamaWeights::held_width(model.config().hidden_size),
                   LlamaWeights::held_width(model.config().intermediate_size)) {
         const bool rounded = model.dtype() != at::kFloat;
         const ModelConfig& c = model.config();
@@ -140,7 +142,7 @@ struct CpuForward::Buffers {
     [[nodiscard]] int64_t rows() const { return h.rows(); }
 
 private:
-    Buffers(const ModelConfig& c, int64_t rows, int64_t hidden, int64_t inner_width)
+    Buffers(const ModelConfig& c, int64_t rows, int64_t num_lanes, int64_t hidden, int64_t inner_width)
         : x(floats({rows, hidden}))
         , branch(floats({rows, hidden}))
         , q(floats({rows, c.num_heads, c.head_dim}))
@@ -155,9 +157,13 @@ private:
         , num_visible(static_cast<size_t>(rows))
         , first_visible(static_cast<size_t>(rows)) {
         attended = attended_row.tensor().view({rows, c.num_heads, c.head_dim});
-        const auto first = [](const at::Tensor& t) { return t.narrow(0, 0, 1); };
-        shown = {first(x), first(h.tensor()), first(q), floats({1, c.num_heads, c.head_dim}),
-                 first(k), first(v)};
+        const int64_t each = rows / num_lanes;
+        for (int64_t row = 0; row < rows; row += each) {
+            const auto first = [row](const at::Tensor& t) { return t.narrow(0, row, 1); };
+            const auto all = [row, each](const at::Tensor& t) { return t.narrow(0, row, each); };
+            lanes.push_back({first(x), first(h.tensor()), first(q), floats({1, c.num_heads, c.head_dim}),
+                             first(k), first(v), all(q), all(attended), all(branch), all(inner.tensor())});
+        }
     }
 };
 
@@ -177,18 +183,20 @@ struct CpuForward::Plan {
         for (const LlamaLayer& layer : of.weights().layers)
             layers.emplace_back(layer, of.config().norm_offset);
     }
-    [[nodiscard]] std::unique_ptr<Buffers> take(int64_t rows) {
+    [[nodiscard]] std::unique_ptr<Buffers> take(int64_t rows, int64_t lanes) {
         {
             const std::lock_guard lock(mutex);
-            const auto found = std::ranges::find_if(
-                free, [rows](const std::unique_ptr<Buffers>& buffers) { return buffers->rows() == rows; });
+            const auto found =
+                std::ranges::find_if(free, [rows, lanes](const std::unique_ptr<Buffers>& buffers) {
+                    return buffers->rows() == rows && std::ssize(buffers->lanes) == lanes;
+                });
             if (found != free.end()) {
                 auto buffers = std::move(*found);
                 free.erase(found);
                 return buffers;
             }
         }
-        return std::make_unique<Buffers>(model, rows);
+        return std::make_unique<Buffers>(model, rows, lanes);
     }
     void give_back(std::unique_ptr<Buffers> buffers) {
         const std::lock_guard lock(mutex);
@@ -199,9 +207,9 @@ struct CpuForward::Plan {
 /// Buffers of the plan, for as long as a step takes.
 class CpuForward::Buffered {
 public:
-    Buffered(Plan& plan, int64_t rows)
+    Buffered(Plan& plan, int64_t rows, int64_t lanes)
         : m_plan(plan)
-        , m_buffers(plan.take(rows)) {}
+        , m_buffers(plan.take(rows, lanes)) {}
     Buffered(const Buffered&) = delete;
     Buffered& operator=(const Buffered&) = delete;
     ~Buffered() { m_plan.give_back(std::move(m_buffers)); }
@@ -212,71 +220,108 @@ private:
     std::unique_ptr<Buffers> m_buffers;
 };
 
-/// One token through all layers, and its MC rows with it; with the calls of PlainForward's layer loop to hooks.
+/// Tokens through all layers, each over a cache of its own (a lane), or one token and its MC rows with it; with the calls of PlainForward's layer
+/// loop to hooks, lane after lane. What multiplies by weights is done for all rows at once.
 class CpuForward::Step {
 public:
-    /// \param hooks  those of `in`, and the dropout of the MC rows
-    Step(const Plan& plan, Buffers& buffers, KvCache& cache, const StepInputs& in,
-         std::span<LayerHooks* const> hooks)
+    struct Lane {
+        KvCache& cache;
+        const StepInputs& in;
+        HookCalls hooks;  ///< those of `in`, and the dropout of the MC rows
+        int64_t position; ///< the cache's length
+        std::array<std::pair<at::Tensor, at::Tensor>, 3> rotations =
+            {};              ///< cos and sin of the token, by Rope
+        LayerTaps taps = {}; ///< of the layer
+
+        Lane(KvCache& of, const StepInputs& inputs, std::span<LayerHooks* const> all_hooks)
+            : cache(of)
+            , in(inputs)
+            , hooks(all_hooks)
+            , position(of.length()) {}
+    };
+
+    /// \param lanes  as many as the buffers have (asserted)
+    Step(const Plan& plan, Buffers& buffers, std::span<Lane> lanes)
         : m_plan(plan)
         , m_model(plan.model)
         , m_config(plan.model.config())
         , m_table(cpu::kernels())
         , m(buffers)
         , m_rows(buffers.rows())
-        , m_cache(cache)
-        , m_in(in)
-        , m_hooks(hooks)
-        , m_position(cache.length())
+        , m_lanes(lanes)
+        , m_each(m_rows / std::ssize(lanes))
         , m_hidden(buffers.x.size(1))
-        , m_x(buffers.x.mutable_data_ptr<float>()) {}
+        , m_x(buffers.x.mutable_data_ptr<float>()) {
+        RL_ASSERT(lanes.size() == buffers.lanes.size());
+        for (const Lane& lane : lanes)
+            m_hooked = m_hooked || !lane.hooks.empty();
+    }
 
-    StepOutputs run() {
-        // Beside MC rows every row brings the column of its own position as its last key (plain_forward.cpp).
-        const RowPlace place{m_position, m_position, with_mc() ? m_position : m_position + 1};
-        std::ranges::fill(m.places, place);
-        m_hooks.place(m.places);
-        for (size_t r = 0; r < m.places.size(); ++r) {
-            RL_ASSERT(m.places[r].rotated_as == m.places[0].rotated_as);
-            m.num_visible[r] = m.places[r].num_visible;
+    /// \return of each lane
+    std::vector<StepOutputs> run() {
+        for (size_t l = 0; l < m_lanes.size(); ++l) {
+            place(l);
+            embed(l);
         }
-        for (const Rope rope : {Rope::global, Rope::local}) {
-            if (rope == Rope::local && m_config.local_rope_theta == 0) continue;
-            auto& rows = m_rotations[static_cast<size_t>(rope)];
-            rows = m_model.rope_rows(rope, m_cache.context(), m.places[0].rotated_as, 1);
-        }
-        embed(m_in.tokens[0]);
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer)
             run_layer(layer);
-        m_hooks.finish(m.shown.x);
+        for (size_t l = 0; l < m_lanes.size(); ++l)
+            m_lanes[l].hooks.finish(m.lanes[l].x);
         return read_head();
     }
 
 private:
-    [[nodiscard]] bool with_mc() const { return m_rows > 1; }
+    [[nodiscard]] bool with_mc() const { return m_each > 1; }
+    /// The lane's part of what has an item for every row.
+    template <typename T>
+    [[nodiscard]] std::span<T> part(std::vector<T>& of_rows, size_t lane) const {
+        return std::span(of_rows).subspan(lane * static_cast<size_t>(m_each), static_cast<size_t>(m_each));
+    }
+    [[nodiscard]] int64_t first_row(size_t lane) const { return static_cast<int64_t>(lane) * m_each; }
 
-    void embed(int32_t token) {
+    void place(size_t l) {
+        Lane& lane = m_lanes[l];
+        // Beside MC rows every row brings the column of its own position as its last key (plain_forward.cpp).
+        const RowPlace place{lane.position, lane.position, with_mc() ? lane.position : lane.position + 1};
+        const std::span<RowPlace> places = part(m.places, l);
+        std::ranges::fill(places, place);
+        lane.hooks.place(places);
+        const std::span<int64_t> num_visible = part(m.num_visible, l);
+        for (size_t r = 0; r < places.size(); ++r) {
+            RL_ASSERT(places[r].rotated_as == places[0].rotated_as);
+            num_visible[r] = places[r].num_visible;
+        }
+        for (const Rope rope : {Rope::global, Rope::local}) {
+            if (rope == Rope::local && m_config.local_rope_theta == 0) continue;
+            lane.rotations[static_cast<size_t>(rope)] =
+                m_model.rope_rows(rope, lane.cache.context(), places[0].rotated_as, 1);
+        }
+    }
+
+    void embed(size_t l) {
+        const int32_t token = m_lanes[l].in.tokens[0];
         RL_ASSERT(token >= 0 && token < m_config.vocab_size);
+        float* const x = m_x + first_row(l) * m_hidden;
         const at::Tensor& embedding = m_model.weights().embedding;
         if (kernels::is_blocks(embedding)) {
             const int64_t row = token;
             const at::Tensor values = kernels::block_values(embedding, std::span(&row, 1));
-            std::copy_n(values.const_data_ptr<float>(), m_hidden, m_x);
+            std::copy_n(values.const_data_ptr<float>(), m_hidden, x);
         } else {
             cpu::Conversion c;
             c.from = cpu::element(embedding, token * embedding.stride(0));
             c.from_type = cpu::element_type(embedding);
-            c.to = m_x;
+            c.to = x;
             c.rows = 1;
             c.width = m_hidden;
             cpu::convert_rows(c);
         }
         if (m_config.embedding_scale != 1) {
             for (int64_t i = 0; i < m_hidden; ++i)
-                m_x[i] *= static_cast<float>(m_config.embedding_scale);
+                x[i] *= static_cast<float>(m_config.embedding_scale);
         }
-        for (int64_t r = 1; r < m_rows; ++r)
-            std::copy_n(m_x, m_hidden, m_x + r * m_hidden);
+        for (int64_t r = 1; r < m_each; ++r)
+            std::copy_n(x, m_hidden, x + r * m_hidden);
     }
 
     /// Norm of rows of the residual's width; padded channels do not count in the mean.
@@ -303,33 +348,47 @@ private:
             std::ranges::copy(m_head, data + i);
         }
     }
+    /// \param heads  [all rows, heads, head_dim]
     void rotate(const at::Tensor& heads, Rope rope) const {
         if (rope == Rope::still) return;
-        const auto& [cos, sin] = m_rotations[static_cast<size_t>(rope)];
-        const auto *const c = cos.const_data_ptr<float>(), *const s = sin.const_data_ptr<float>();
-        float* const data = heads.mutable_data_ptr<float>();
-        for (int64_t i = 0, n = heads.numel(); i < n; i += m_config.head_dim)
-            m_table.rope(data + i, c, s, m_config.rotary() / 2);
+        float* data = heads.mutable_data_ptr<float>();
+        const int64_t of_lane = heads.numel() / std::ssize(m_lanes);
+        for (const Lane& lane : m_lanes) {
+            const auto& [cos, sin] = lane.rotations[static_cast<size_t>(rope)];
+            const auto *const c = cos.const_data_ptr<float>(), *const s = sin.const_data_ptr<float>();
+            for (int64_t i = 0; i < of_lane; i += m_config.head_dim)
+                m_table.rope(data + i, c, s, m_config.rotary() / 2);
+            data += of_lane;
+        }
     }
 
     void run_layer(int64_t layer) {
         const LayerPlan& w = m_plan.layers[static_cast<size_t>(layer)];
-        const LayerTaps taps = m_hooks.taps(layer);
+        for (Lane& lane : m_lanes)
+            lane.taps = lane.hooks.taps(layer);
         read_residual(w.input_norm);
-        LayerView view;
-        if (!m_hooks.empty()) {
-            view.layer = layer;
-            view.cache = &m_cache;
-            view.positions = std::span(&m_position, 1);
-            view.residual = m.shown.x;
-            view.input = m.shown.h;
-        }
-        project(layer, w, taps, view);
-        m_cache.write(layer, m.shown.k, m.shown.v);
+        project(layer, w);
         if (with_mc()) round_own_columns();
-        if (w.attends) read_cache(layer, taps, view);
-        view.left_out = !w.attends;
-        m_hooks.observe(view);
+        for (size_t l = 0; l < m_lanes.size(); ++l) {
+            Lane& lane = m_lanes[l];
+            const Buffers::Lane& rows = m.lanes[l];
+            lane.cache.write(layer, rows.k, rows.v);
+            LayerView view;
+            if (!lane.hooks.empty()) {
+                view.layer = layer;
+                view.cache = &lane.cache;
+                view.positions = std::span(&lane.position, 1);
+                view.residual = rows.x;
+                view.input = rows.h;
+                view.k = rows.k;
+                view.v = rows.v;
+                if (w.attends) view.q = rows.q;
+                if (w.attends && lane.taps.raw_queries) view.raw_q = rows.raw_q;
+            }
+            if (w.attends) read_cache(layer, l, view);
+            view.left_out = !w.attends;
+            lane.hooks.observe(view);
+        }
         if (w.attends) {
             m.attended_row.prepare({&w.o});
             add(layer, Branch::attention_output, m.attended_row, w.o, w.o_norm);
@@ -338,7 +397,7 @@ private:
     }
 
     /// q, k and v of the layer's input, rotated.
-    void project(int64_t layer, const LayerPlan& w, const LayerTaps& taps, LayerView& view) {
+    void project(int64_t layer, const LayerPlan& w) {
         const Rope rope = m_config.rope(layer);
         const std::array<cpu::RowProduct, 3> products{{{&w.k, m.k.mutable_data_ptr<float>()},
                                                        {&w.v, m.v.mutable_data_ptr<float>()},
@@ -347,10 +406,6 @@ private:
         cpu::multiply(m.h, std::span(products).first(w.attends ? 3 : 2));
         normalise_heads(w.k_norm, m.k);
         rotate(m.k, rope);
-        if (!m_hooks.empty()) {
-            view.k = m.shown.k;
-            view.v = m.shown.v;
-        }
         if (!w.attends) return;
         normalise_heads(w.q_norm, m.q);
         if (m_config.query_scale != 1) {
@@ -358,9 +413,9 @@ private:
             for (int64_t i = 0; i < m.q.numel(); ++i)
                 q[i] *= static_cast<float>(m_config.query_scale);
         }
-        if (taps.raw_queries) view.raw_q = m.shown.raw_q.copy_(m.shown.q);
+        for (size_t l = 0; l < m_lanes.size(); ++l)
+            if (m_lanes[l].taps.raw_queries) m.lanes[l].raw_q.copy_(m.lanes[l].q);
         rotate(m.q, rope);
-        if (!m_hooks.empty()) view.q = m.shown.q;
     }
 
     /// As a stored column is rounded, so that a row without dropout has the bits of a step without MC rows.
@@ -370,21 +425,23 @@ private:
         kernels::convert_into(m.own_v.view({-1}), m.v.view({-1}));
     }
 
-    /// Attention of the rows into m.attended, and what hooks want to see of it.
-    void read_cache(int64_t layer, const LayerTaps& taps, LayerView& view) {
-        const HeadPositions* chosen = m_hooks.select(view); // may change what is held
+    /// Attention of a lane's rows into m.attended, and what hooks want to see of it.
+    void read_cache(int64_t layer, size_t l, LayerView& view) {
+        Lane& lane = m_lanes[l];
+        const HeadPositions* chosen = lane.hooks.select(view); // may change what is held
         kernels::AttentionInputs in;
-        in.q = m.q;
-        in.out = m.attended;
-        const LayerEntries entries = m_cache.entries(layer);
+        in.q = m.lanes[l].all_q;
+        in.out = m.lanes[l].attended;
+        const LayerEntries entries = lane.cache.entries(layer);
         in.k_cache = entries.k;
         in.v_cache = entries.v;
-        in.lists = chosen != nullptr ? m.chosen.lists(m_cache, layer, *chosen) : entries.lists;
-        in.num_visible = m.num_visible;
+        in.lists = chosen != nullptr ? m.chosen.lists(lane.cache, layer, *chosen) : entries.lists;
+        in.num_visible = part(m.num_visible, l);
         const int64_t window = m_config.window(layer);
         if (window > 0) {
-            std::ranges::fill(m.first_visible, std::max<int64_t>(m_position - window + 1, 0));
-            in.first_visible = m.first_visible;
+            const std::span<int64_t> first_visible = part(m.first_visible, l);
+            std::ranges::fill(first_visible, std::max<int64_t>(lane.position - window + 1, 0));
+            in.first_visible = first_visible;
         }
         in.scale = 1.0 / std::sqrt(static_cast<double>(m_config.head_dim));
         in.soft_cap = m_config.attention_cap;
@@ -392,16 +449,18 @@ private:
             in.own_k = m.own_k;
             in.own_v = m.own_v;
         }
-        m_hooks.attend(layer, in);
+        lane.hooks.attend(layer, in);
         view.lists = in.lists;
-        const bool halved = taps.half_row.position == m_position && in.lists.empty() &&
-                            m.num_visible[0] + (with_mc() ? 1 : 0) == m_position + 1; // no fault shifts it
+        const LayerTaps& taps = lane.taps;
+        const bool halved =
+            taps.half_row.position == lane.position && in.lists.empty() &&
+            in.num_visible[0] + (with_mc() ? 1 : 0) == lane.position + 1; // no fault shifts it
         if (halved) {
             in.halves = {taps.half_row.to, static_cast<size_t>(m_config.num_heads * taps.half_row.numbers())};
             in.bin = taps.half_row.bin();
             view.half_row = true;
         }
-        const bool shown = taps.shown_from(halved) <= m_position;
+        const bool shown = taps.shown_from(halved) <= lane.position;
         if (!shown && !taps.sums.defined()) {
             (void)kernels::attention(in);
             return;
@@ -418,7 +477,8 @@ private:
         m.h.prepare({&w.gate, &w.up});
         cpu::multiply_gated(m_config.activation, m.h, w.gate, w.up, m.gate.mutable_data_ptr<float>(),
                             m.up.mutable_data_ptr<float>(), m.inner.data());
-        m_hooks.inner(layer, m.inner.tensor());
+        for (size_t l = 0; l < m_lanes.size(); ++l)
+            m_lanes[l].hooks.inner(layer, m.lanes[l].inner);
         m.inner.prepare({&w.down});
         add(layer, Branch::mlp_output, m.inner, w.down, w.down_norm);
     }
@@ -463,7 +523,7 @@ private:
     void add(int64_t layer, Branch place, const cpu::RowInput& row, const RowMatrix& matrix,
              const Norm& norm) {
         float* const made = before_norm(norm);
-        if (m_hooks.empty() && !norm.defined()) return cpu::multiply_onto(row, matrix, made, m_x);
+        if (!m_hooked && !norm.defined()) return cpu::multiply_onto(row, matrix, made, m_x);
         const std::array<cpu::RowProduct, 1> product{{{&matrix, made}}};
         cpu::multiply(row, product);
         add_branch(layer, place, norm);
@@ -471,37 +531,42 @@ private:
     void add_branch(int64_t layer, Branch place, const Norm& norm) {
         if (norm.defined())
             normalise(norm, m.unnormed.const_data_ptr<float>(), m.branch.mutable_data_ptr<float>());
-        at::Tensor rows = m.branch;
-        m_hooks.branch(layer, place, rows);
-        RL_ASSERT(rows.numel() == m_rows * m_hidden && rows.is_contiguous());
-        const float* const added = rows.const_data_ptr<float>();
-        for (int64_t i = 0; i < m_rows * m_hidden; ++i)
-            m_x[i] += added[i];
+        for (size_t l = 0; l < m_lanes.size(); ++l) {
+            at::Tensor rows = m.lanes[l].branch;
+            m_lanes[l].hooks.branch(layer, place, rows);
+            RL_ASSERT(rows.numel() == m_each * m_hidden && rows.is_contiguous());
+            const float* const added = rows.const_data_ptr<float>();
+            float* const x = m_x + first_row(l) * m_hidden;
+            for (int64_t i = 0; i < m_each * m_hidden; ++i)
+                x[i] += added[i];
+        }
     }
 
-    StepOutputs read_head() {
+    std::vector<StepOutputs> read_head() {
         read_residual(m_plan.final_norm);
         m.h.prepare({&m_plan.head});
-        StepOutputs out;
         const at::Tensor rows = floats({m_rows, m_config.vocab_size});
-        const at::Tensor row = with_mc() ? rows.narrow(0, 0, 1) : rows;
         float* const logits = rows.mutable_data_ptr<float>();
-        const auto& ask = m_in.ask;
-        const bool with_kl = ask && !ask->kl_rows.empty();
-        if (ask && !with_kl && m_config.logit_cap == 0) {
-            const int32_t token = ask->tokens.empty() ? -1 : ask->tokens[0];
-            out.summary.push_back(cpu::multiply_summarized(m.h, m_plan.head, logits,
-                                                           std::min(ask->top_k, m_config.vocab_size), token));
+        std::vector<StepOutputs> outs(m_lanes.size());
+        const auto& only = m_lanes[0].in.ask;
+        if (outs.size() == 1 && only && only->kl_rows.empty() && m_config.logit_cap == 0) {
+            const int32_t token = only->tokens.empty() ? -1 : only->tokens[0];
+            outs[0].summary.push_back(cpu::multiply_summarized(
+                m.h, m_plan.head, logits, std::min(only->top_k, m_config.vocab_size), token));
         } else {
             const std::array<cpu::RowProduct, 1> product{{{&m_plan.head, logits}}};
             cpu::multiply(m.h, product);
             at::Tensor capped = rows;
             if (m_config.logit_cap > 0) kernels::soft_cap_(capped, m_config.logit_cap);
-            if (ask) out.summary = kernels::summarize_rows(row, *ask);
         }
-        if (with_mc()) out.mc_logits = rows.narrow(0, 1, m_rows - 1);
-        if (gives_row(m_in, out)) out.logits = row;
-        return out;
+        for (size_t l = 0; l < outs.size(); ++l) {
+            const at::Tensor row = m_rows > 1 ? rows.narrow(0, first_row(l), 1) : rows;
+            const StepInputs& in = m_lanes[l].in;
+            if (in.ask && outs[l].summary.empty()) outs[l].summary = kernels::summarize_rows(row, *in.ask);
+            if (gives_row(in, outs[l])) outs[l].logits = row;
+        }
+        if (with_mc()) outs[0].mc_logits = rows.narrow(0, 1, m_rows - 1);
+        return outs;
     }
 
     const Plan& m_plan;
@@ -510,13 +575,12 @@ private:
     const cpu::CpuKernels& m_table;
     Buffers& m;
     int64_t m_rows;
-    KvCache& m_cache;
-    const StepInputs& m_in;
-    HookCalls m_hooks;
-    int64_t m_position, m_hidden;
-    float* m_x;                                                   ///< the residual
-    std::array<std::pair<at::Tensor, at::Tensor>, 3> m_rotations; ///< cos and sin of the token, by Rope
-    std::vector<float> m_head;                                    ///< of normalise_heads()
+    std::span<Lane> m_lanes;
+    int64_t m_each; ///< rows of a lane
+    int64_t m_hidden;
+    bool m_hooked = false;     ///< some lane has hooks
+    float* m_x;                ///< the residual
+    std::vector<float> m_head; ///< of normalise_heads()
 };
 
 CpuForward::CpuForward(const LlamaModel& model)
@@ -540,9 +604,10 @@ StepOutputs CpuForward::step(KvCache& cache, const StepInputs& in) const {
     if (kernels::isa() == kernels::Isa::reference) return m_plain.step(cache, in);
     const c10::InferenceMode guard;
     PlainForward::require_step(model(), cache, in);
-    const Buffered buffers(*m_plan, 1 + in.mc.passes);
+    const Buffered buffers(*m_plan, 1 + in.mc.passes, 1);
     const auto run = [&](std::span<LayerHooks* const> hooks) {
-        return Step(*m_plan, *buffers, cache, in, hooks).run();
+        Step::Lane lane(cache, in, hooks);
+        return std::move(Step(*m_plan, *buffers, std::span(&lane, 1)).run()[0]);
     };
     StepOutputs out;
     if (in.mc.passes == 0) {
@@ -555,6 +620,23 @@ StepOutputs CpuForward::step(KvCache& cache, const StepInputs& in) const {
     }
     cache.commit(1, in.origin);
     return out;
+}
+
+std::vector<StepOutputs> CpuForward::step_together(std::span<const CacheStep> steps) const {
+    if (steps.size() < 2 || kernels::isa() == kernels::Isa::reference) return Forward::step_together(steps);
+    const c10::InferenceMode guard;
+    std::vector<Step::Lane> lanes;
+    lanes.reserve(steps.size());
+    for (const CacheStep& step : steps) {
+        PlainForward::require_step(model(), *step.cache, step.in);
+        RL_ASSERT(step.in.mc.passes == 0);
+        lanes.emplace_back(*step.cache, step.in, step.in.hooks);
+    }
+    const Buffered buffers(*m_plan, std::ssize(lanes), std::ssize(lanes));
+    std::vector<StepOutputs> outs = Step(*m_plan, *buffers, lanes).run();
+    for (const CacheStep& step : steps)
+        step.cache->commit(1, step.in.origin);
+    return outs;
 }
 
 } // namespace refreshlab

@@ -4,6 +4,8 @@
 #include "engine/model/forward/plain_forward.h"
 
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace refreshlab {
 
@@ -21,6 +23,8 @@ public:
     [[nodiscard]] const LlamaModel& model() const override { return m_plain.model(); }
     StepOutputs prefill(KvCache& cache, const StepInputs& in) const override;
     StepOutputs step(KvCache& cache, const StepInputs& in) const override;
+    /// Weights are read once for all of them.
+    [[nodiscard]] std::vector<StepOutputs> step_together(std::span<const CacheStep> steps) const override;
     [[nodiscard]] StepOutputs read_only(const KvCache& cache, int64_t position,
                                         const StepInputs& in) const override;
 

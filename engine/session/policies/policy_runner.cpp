@@ -236,6 +236,14 @@ void PolicyRunner::foresee(const LlamaModel& model, const KvCache& cache, std::s
     static_cast<void>(model.forward().prefill(*copy, in));
 }
 
+void PolicyRunner::share_prompt_sums(const PolicyRunner& other) {
+    RL_ASSERT(m_prompt != nullptr && other.m_prompt != nullptr);
+    RL_ASSERT(m_needs.prompt_sums && other.m_needs.prompt_sums);
+    RL_ASSERT(m_prompt->sums[0].sizes() == other.m_prompt->sums[0].sizes());
+    m_prompt->sums = other.m_prompt->sums;
+    m_sums_of_other = true;
+}
+
 void PolicyRunner::set_scores(EntryScores& scores) {
     m_scores = &scores;
     if (m_edits) m_edits->set_scores(m_scores);
@@ -349,7 +357,7 @@ LayerTaps PolicyRunner::taps(int64_t layer) const {
         return taps;
     }
     if (m_needs.prompt_rows > 0) taps.attention_from = m_context.prompt_length - m_needs.prompt_rows;
-    if (m_needs.prompt_sums) taps.sums = m_prompt->sums[static_cast<size_t>(layer)];
+    if (m_needs.prompt_sums && !m_sums_of_other) taps.sums = m_prompt->sums[static_cast<size_t>(layer)];
     // The last layer runs its queries only where somebody asks for them.
     if (m_needs.prompt_queries > 0) {
         taps.attention_from = std::min(taps.attention_from, m_context.prompt_length - m_needs.prompt_queries);

@@ -66,6 +66,9 @@ public:
     /// \param given    that the run will feed after the prompt, where it has a given text
     void foresee(const LlamaModel& model, const KvCache& cache, std::span<const int32_t> prompt,
                  std::span<const int32_t> given);
+    /// Before the prompt is read by a pass of both: the column sums that `other` asks for are shown to this policy too, which asks for none
+    /// itself. Both want them, and have the same reader                                                     (asserted)
+    void share_prompt_sums(const PolicyRunner& other);
     /// Where entries come from that the policy reads and the cache does not hold. Outlives this.
     void set_backing(Backing& backing) { m_backing = &backing; }
 
@@ -121,6 +124,7 @@ private:
     std::unique_ptr<CachePolicy> m_policy;
     bool m_takes_tensors; ///< m_policy is a TensorPolicy
     PolicyNeeds m_needs;
+    bool m_sums_of_other = false; ///< the column sums are those of another runner
     PolicyAids m_aids;
     RopeTable m_reader_rope, m_rope;   ///< rotations that gates are shown
     std::unique_ptr<Prompt> m_prompt;  ///< null once it is finished

@@ -12,8 +12,7 @@ class KvCache;
 class LlamaModel;
 class PolicyRunner;
 
-/// Reads a prompt for several policies: once for all of them, and once more for every further one that wants column sums, of which a
-/// pass has room for one.
+/// Reads a prompt once for several policies. Column sums, of which a pass has room for one, are shared by those that want them.
 /// \param cache    empty and dense; holds the whole prompt afterwards
 /// \param runners  finish_prompt() is the caller's, on a cache of each; none has a prompt_band, which would be in everybody's cache (asserted)
 /// \param ask      of the last token's row

@@ -6,15 +6,19 @@
 #include "engine/session/policies/shared_prompt.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/stack.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 namespace refreshlab {
 
 namespace {
+
+/// Policies that read a token together: what they gain by more is little, and each has a cache.
+constexpr int64_t most_together = 32, room_for_caches = int64_t{2} << 30;
 
 double mean_of(const std::vector<double>& values) {
     return values.empty()
@@ -43,16 +47,34 @@ public:
                                         m_prompt, m_seed, m_aids_for ? m_aids_for(policy) : PolicyAids()));
         }
         read_prompt(runners);
-        std::vector<at::Tensor> rows;
-        const CacheReading full = read_end(nullptr, &rows);
-        m_full = at::stack(rows);
         std::vector<CacheReading> readings;
+        const auto together = static_cast<size_t>(
+            std::clamp<int64_t>(room_for_caches / m_cache->bytes_reserved(), 1, most_together));
+        // The first row of the first group reads everything, for all to be compared with.
+        std::vector<PolicyRunner*> asked{nullptr};
         for (const auto& runner : runners)
-            readings.push_back(runner ? read_end(runner.get(), nullptr) : full);
-        return readings;
+            if (runner) asked.push_back(runner.get());
+        for (size_t first = 0; first < asked.size(); first += together) {
+            const auto group = std::span(asked).subspan(first, std::min(together, asked.size() - first));
+            for (CacheReading& reading : read_ends(group))
+                readings.push_back(std::move(reading));
+        }
+        std::vector<CacheReading> ordered;
+        size_t next = 1;
+        for (const auto& runner : runners)
+            ordered.push_back(readings[runner ? next++ : 0]);
+        return ordered;
     }
 
 private:
+    /// A cache that the end is read on.
+    struct End {
+        PolicyRunner* runner; ///< null: everything is read
+        std::unique_ptr<KvCache> cache;
+        LayerHooks* hook;
+        CacheReading reading;
+    };
+
     [[nodiscard]] int64_t steps() const { return std::ssize(m_tokens) - m_prompt - 1; }
 
     void read_prompt(const std::vector<std::unique_ptr<PolicyRunner>>& runners) {
@@ -67,41 +89,61 @@ private:
         m_first = read_shared_prompt(m_model, m_tokens.first(prompt), *m_cache, reading, ask).summary[0];
     }
 
-    /// \param runner  null: everything is read
-    CacheReading read_end(PolicyRunner* runner, std::vector<at::Tensor>* rows) const {
+    [[nodiscard]] End start(PolicyRunner* runner) const {
         RL_ASSERT(runner == nullptr || !runner->needs().borrows());
-        const auto cache = m_model.make_cache(std::ssize(m_tokens),
-                                              runner != nullptr ? runner->layout() : CacheLayout::dense);
-        cache->adopt_prefix(*m_cache, m_prompt);
+        End end{runner,
+                m_model.make_cache(std::ssize(m_tokens),
+                                   runner != nullptr ? runner->layout() : CacheLayout::dense),
+                runner,
+                {}};
+        end.cache->adopt_prefix(*m_cache, m_prompt);
         if (runner != nullptr) {
             runner->foresee(m_model, *m_cache, m_tokens.first(static_cast<size_t>(m_prompt)),
                             m_tokens.subspan(static_cast<size_t>(m_prompt), static_cast<size_t>(steps())));
-            runner->finish_prompt(*cache);
+            runner->finish_prompt(*end.cache);
         }
-        CacheReading reading;
-        add_token(m_first, m_tokens[static_cast<size_t>(m_prompt)], reading);
+        add_token(m_first, m_tokens[static_cast<size_t>(m_prompt)], end.reading);
+        return end;
+    }
+
+    /// All of them read a token before any reads the next one, so that the weights are read once for it.
+    std::vector<CacheReading> read_ends(std::span<PolicyRunner* const> runners) {
+        std::vector<End> ends;
+        for (PolicyRunner* runner : runners)
+            ends.push_back(start(runner));
         for (int64_t step = 1; step <= steps(); ++step) {
             const auto at = static_cast<size_t>(m_prompt + step - 1);
-            StepInputs in;
-            in.tokens = m_tokens.subspan(at, 1);
-            in.origin = Origin::student;
-            in.ask.emplace().tokens = m_tokens.subspan(at + 1, 1);
-            LayerHooks* const hooks[] = {runner};
-            if (runner != nullptr) {
-                runner->begin_step(step);
-                in.hooks = hooks;
+            std::vector<CacheStep> together;
+            for (End& end : ends) {
+                StepInputs in;
+                in.tokens = m_tokens.subspan(at, 1);
+                in.origin = Origin::student;
+                in.ask.emplace().tokens = m_tokens.subspan(at + 1, 1);
+                if (end.runner != nullptr) {
+                    end.runner->begin_step(step);
+                    in.hooks = {&end.hook, 1};
+                }
+                together.push_back({end.cache.get(), std::move(in)});
             }
-            const StepOutputs out = m_model.forward().step(*cache, in);
-            add_token(out.summary[0], m_tokens[at + 1], reading);
-            if (rows != nullptr) rows->push_back(out.logits[0]);
-            note(runner, step, out.logits, reading);
-            reading.bytes_held += static_cast<double>(cache->bytes_used() + cache->index_bytes());
+            const std::vector<StepOutputs> outs = m_model.forward().step_together(together);
+            for (size_t i = 0; i < ends.size(); ++i) {
+                End& end = ends[i];
+                add_token(outs[i].summary[0], m_tokens[at + 1], end.reading);
+                if (end.runner == nullptr) m_full.push_back(outs[i].logits[0].clone());
+                note(end.runner, step, outs[i].logits, end.reading);
+                end.reading.bytes_held +=
+                    static_cast<double>(end.cache->bytes_used() + end.cache->index_bytes());
+            }
         }
-        for (double& share : reading.full_step_share)
-            share /= static_cast<double>(steps());
-        reading.entries_read /= static_cast<double>(steps());
-        reading.bytes_held /= static_cast<double>(steps());
-        return reading;
+        std::vector<CacheReading> readings;
+        for (End& end : ends) {
+            for (double& share : end.reading.full_step_share)
+                share /= static_cast<double>(steps());
+            end.reading.entries_read /= static_cast<double>(steps());
+            end.reading.bytes_held /= static_cast<double>(steps());
+            readings.push_back(std::move(end.reading));
+        }
+        return readings;
     }
 
     static void add_token(const kernels::RowSummary& row, int32_t token, CacheReading& reading) {
@@ -119,7 +161,8 @@ private:
         kernels::RowAsk ask;
         ask.kl_against = row;
         ask.kl_rows = {&same, 1};
-        reading.kl_nats.push_back(kernels::summarize_rows(m_full.narrow(0, step - 1, 1), ask)[0].kl_nats);
+        reading.kl_nats.push_back(
+            kernels::summarize_rows(m_full[static_cast<size_t>(step - 1)].unsqueeze(0), ask)[0].kl_nats);
         const std::vector<float>& read = runner->entries_read();
         reading.entries_read +=
             std::accumulate(read.begin(), read.end(), 0.0) / static_cast<double>(read.size());
@@ -138,7 +181,7 @@ private:
     const PolicyAidsFor& m_aids_for;
     std::unique_ptr<KvCache> m_cache; ///< of the prompt, everything held
     kernels::RowSummary m_first;      ///< of the row that predicts the first token of the end
-    at::Tensor m_full;                ///< [steps, vocab] with everything read
+    std::vector<at::Tensor> m_full;   ///< [steps], rows [vocab] with everything read
 };
 
 } // namespace

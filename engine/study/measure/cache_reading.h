@@ -34,13 +34,13 @@ struct CacheReading {
 
 using PolicyAidsFor = std::function<PolicyAids(const CachePolicyConfig& policy)>;
 
-/// Reads one text under each of these policies. The prompt is read once for all of them (and once more for every further one that
-/// wants its column sums); the last token is not fed. Policy oracle is first shown what the end attends to in a pass of its own, with
+/// Reads one text under each of these policies. The prompt is read once for all of them; the last token is not fed. Policy oracle is first shown what the end attends to in a pass of its own, with
 /// everything held.
 /// \param prompt    tokens of the prompt, 1 .. tokens.size() - 2                                      (asserted)
 /// \param policies  checked; full is allowed, one that borrows (PolicyNeeds) is not                     (asserted)
 /// \param aids_for  gates and profile of a policy; null: it needs none
-/// Threads  one; under the ExecutionScope of the caller. Memory: (tokens - prompt) * vocab fp32, and two caches.
+/// Threads  one; under the ExecutionScope of the caller. Memory: (tokens - prompt) * vocab fp32, and caches of 2 GiB together, but two at least.
+/// Cost: a token is read under up to 32 policies at once (Forward::step_together).
 [[nodiscard]] std::vector<CacheReading> read_under_policies(const LlamaModel& model,
                                                             std::span<const int32_t> tokens, int64_t prompt,
                                                             std::span<const CachePolicyConfig> policies,

@@ -1,11 +1,13 @@
 #include "engine/study/studies/cache_zoo.h"
 
 #include "engine/base/check.h"
+#include "engine/base/json_text.h"
 #include "engine/policies/cache_method.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/study/studies/study_run.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -61,43 +63,91 @@ CachePolicyConfig with_share(std::string_view method, int64_t prompt, int64_t sh
     return settings.config();
 }
 
-/// The steps of a frontier's columns; NaN-free.
-std::vector<bool> frontier_of(std::span<const double> bytes, std::span<const double> loss) {
-    std::vector<bool> on(bytes.size(), true);
-    for (size_t i = 0; i < bytes.size(); ++i)
-        for (size_t j = 0; j < bytes.size(); ++j) {
-            const bool as_good = bytes[j] <= bytes[i] && loss[j] <= loss[i];
-            if (as_good && (bytes[j] < bytes[i] || loss[j] < loss[i])) on[i] = false;
-        }
-    return on;
+bool can_be_compared(const CacheMethod& method) {
+    return method.name != "kv_direct" && method.name != "kv_routing";
+}
+
+ZooRow with_dropped(std::string_view method, int64_t prompt, double dropped) {
+    Settings settings(method);
+    settings.set("dropped", dropped);
+    settings.at_most("window", prompt / 8);
+    return {fmt::format("{} dropped", dropped), settings.config()};
+}
+
+ZooRow with_bits(std::string_view method, int64_t prompt, int64_t bits) {
+    Settings settings(method);
+    settings.set("bits", static_cast<double>(bits));
+    settings.at_most("residual", prompt / 8);
+    return {fmt::format("{} bits", bits), settings.config()};
+}
+
+/// How much of a cache a method leaves is said in this way.
+enum class Measure : uint8_t { nothing, dropped, bits, share };
+
+Measure measure_of(const CacheMethod& method) {
+    const Settings defaults(method.name);
+    if (method.name == "full") return Measure::nothing;
+    if (defaults.has("dropped")) return Measure::dropped;
+    return defaults.has("bits") && !defaults.has("budget") ? Measure::bits : Measure::share;
 }
 
 } // namespace
 
+std::vector<bool> on_frontier(std::span<const double> cost, std::span<const double> loss) {
+    RL_ASSERT(cost.size() == loss.size());
+    std::vector<bool> on(cost.size(), true);
+    for (size_t i = 0; i < cost.size(); ++i) {
+        for (size_t j = 0; j < cost.size(); ++j) {
+            const bool as_good = cost[j] <= cost[i] && loss[j] <= loss[i];
+            if (as_good && (cost[j] < cost[i] || loss[j] < loss[i])) on[i] = false;
+        }
+    }
+    return on;
+}
+
 std::vector<ZooRow> zoo_rows(int64_t prompt) {
     std::vector<ZooRow> rows;
     for (const CacheMethod& method : cache_methods()) {
-        if (method.name == "kv_direct" || method.name == "kv_routing") continue;
-        const Settings defaults(method.name);
-        if (method.name == "full") {
-            rows.push_back({"all", defaults.config()});
-        } else if (defaults.has("dropped")) {
-            for (const double dropped : dropped_channels) {
-                Settings settings(method.name);
-                settings.set("dropped", dropped);
-                settings.at_most("window", prompt / 8);
-                rows.push_back({fmt::format("{} dropped", dropped), settings.config()});
-            }
-        } else if (defaults.has("bits") && !defaults.has("budget")) {
-            for (const int64_t bits : code_bits) {
-                Settings settings(method.name);
-                settings.set("bits", static_cast<double>(bits));
-                settings.at_most("residual", prompt / 8);
-                rows.push_back({fmt::format("{} bits", bits), settings.config()});
-            }
-        } else {
+        if (!can_be_compared(method)) continue;
+        switch (measure_of(method)) {
+        case Measure::nothing:
+            rows.push_back({"all", Settings(method.name).config()});
+            break;
+        case Measure::dropped:
+            for (const double dropped : dropped_channels)
+                rows.push_back(with_dropped(method.name, prompt, dropped));
+            break;
+        case Measure::bits:
+            for (const int64_t bits : code_bits)
+                rows.push_back(with_bits(method.name, prompt, bits));
+            break;
+        case Measure::share:
             for (const int64_t share : zoo_shares)
                 rows.push_back({fmt::format("1/{}", share), with_share(method.name, prompt, share)});
+            break;
+        }
+    }
+    return rows;
+}
+
+std::vector<ZooRow> axes_rows(int64_t prompt, int64_t tokens) {
+    std::vector<ZooRow> rows;
+    for (const CacheMethod& method : cache_methods()) {
+        if (!can_be_compared(method)) continue;
+        switch (measure_of(method)) {
+        case Measure::nothing:
+            rows.push_back({"all", Settings(method.name).config()});
+            break;
+        case Measure::dropped:
+            rows.push_back(with_dropped(method.name, prompt + tokens, 0.4));
+            break;
+        case Measure::bits:
+            rows.push_back(with_bits(method.name, prompt + tokens, 4));
+            break;
+        case Measure::share:
+            rows.push_back(method.prompt_only ? ZooRow{"1/4", with_share(method.name, prompt, 4)}
+                                              : ZooRow{"1/8", with_share(method.name, prompt + tokens, 8)});
+            break;
         }
     }
     return rows;
@@ -147,6 +197,7 @@ StudyTable zoo_table(const std::string& name, const std::string& title, std::spa
         for (const std::string& kind : shown)
             table.columns.push_back({kind});
     table.columns.push_back({"frontier"});
+    table.columns.push_back({.name = "config", .csv_only = true});
     std::vector<double> bytes, kls;
     for (size_t r = 0; r < rows.size(); ++r) {
         std::vector<double> kl, above, choices, held, read;
@@ -177,9 +228,10 @@ StudyTable zoo_table(const std::string& name, const std::string& title, std::spa
                 cells.emplace_back(average(values));
         table.rows.push_back(std::move(cells));
     }
-    const std::vector<bool> on = frontier_of(bytes, kls);
+    const std::vector<bool> on = on_frontier(bytes, kls);
     for (size_t r = 0; r < rows.size(); ++r)
-        table.rows[r].emplace_back(std::string(on[r] ? "yes" : ""));
+        table.rows[r].insert(table.rows[r].end(),
+                             {std::string(on[r] ? "yes" : ""), json_text(to_json(rows[r].config))});
     return table;
 }
 

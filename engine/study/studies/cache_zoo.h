@@ -23,6 +23,13 @@ struct ZooRow {
 /// have the same methods and budgets in the same order. Left out are those that read what they do not hold, which costs time and no entries.
 [[nodiscard]] std::vector<ZooRow> zoo_rows(int64_t prompt);
 
+/// The same methods, each once, for runs that write `tokens` behind a prompt, `full` first: with an eighth of all entries, or where a method thins the
+/// prompt alone, a fourth of the prompt's; with codes of 4 bits, or 0.4 of the channels dropped.
+[[nodiscard]] std::vector<ZooRow> axes_rows(int64_t prompt, int64_t tokens);
+
+/// Which rows no other beats: none costs as little, or less, with as small a loss, or a smaller one. Both are finite and as many (asserted).
+[[nodiscard]] std::vector<bool> on_frontier(std::span<const double> cost, std::span<const double> loss);
+
 /// What the rows gave: means over texts with intervals, and which of them are on the frontier: no other row holds as few bytes, or fewer, with as
 /// small a KL to the full cache, or a smaller one.
 /// \param rows      of any of the prompts

@@ -41,8 +41,9 @@ std::filesystem::path KeptNumbers::file(const std::string& id) const {
 }
 
 nlohmann::json to_json(const RunNumbers& n) {
-    return {{"loss", n.loss},   {"hits", n.hits},     {"tokens", n.tokens},      {"score", n.score},
-            {"right", n.right}, {"scored", n.scored}, {"refreshes", n.refreshes}};
+    return {
+        {"loss", n.loss},   {"hits", n.hits},     {"tokens", n.tokens},       {"score", n.score},
+        {"right", n.right}, {"scored", n.scored}, {"refreshes", n.refreshes}, {"bytes_held", n.bytes_held}};
 }
 RunNumbers numbers_from(const nlohmann::json& json) {
     return {json.value("loss", 0.0),
@@ -51,7 +52,8 @@ RunNumbers numbers_from(const nlohmann::json& json) {
             json.value("score", 0.0),
             json.value("right", int64_t{0}),
             json.value("scored", int64_t{0}),
-            json.value("refreshes", int64_t{0})};
+            json.value("refreshes", int64_t{0}),
+            json.value("bytes_held", 0.0)};
 }
 
 RunNumbers numbers_of(const Recording& recording) {

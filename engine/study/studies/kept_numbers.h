@@ -33,6 +33,7 @@ struct RunNumbers {
     double score = 0;             ///< of an answer: correct prefix, or row F1
     int64_t right = 0, scored = 0;
     int64_t refreshes = 0;
+    double bytes_held = 0; ///< by the decoder's cache, mean over steps; 0: nobody counted
 };
 
 [[nodiscard]] nlohmann::json to_json(const RunNumbers& n);

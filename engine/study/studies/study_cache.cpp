@@ -1,12 +1,16 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/control/model_files.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/record/recording/recording.h"
+#include "engine/session/decode/decode_session.h"
 #include "engine/session/pair/policy_aids.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/study/jobs/job_pool.h"
 #include "engine/study/measure/cache_reading.h"
+#include "engine/study/studies/cache_axes.h"
 #include "engine/study/studies/cache_rows.h"
 #include "engine/study/studies/cache_zoo.h"
 #include "engine/study/studies/kept_numbers.h"
@@ -23,6 +27,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -32,7 +37,7 @@ namespace refreshlab {
 
 namespace {
 
-constexpr std::string_view parts[] = {"text", "recall", "written", "both", "zoo"};
+constexpr std::string_view parts[] = {"text", "recall", "written", "both", "zoo", "zoo_recall"};
 const std::vector<std::string> recall_kinds{"chain_of_key", "table", "ledger", "retell"};
 constexpr int64_t texts_of_a_kind = 3, quick_records = 6,
                   quick_pairs = 6; ///< texts of a kind, records of a kind
@@ -41,13 +46,28 @@ constexpr int64_t quick_length = 2048,
 constexpr int64_t quick_end = 64, full_end = 256; ///< of them, those that are read under a policy
 constexpr int64_t quick_answer =
     48; ///< tokens of a given answer that are read; without a limit on time all of them
-constexpr int64_t pair_budget = 64;
 
 /// Number, low and high, as one line of a table has them.
 void add_cells(std::vector<StudyCell>& row, const std::vector<double>& values, uint64_t seed) {
     for (StudyCell& cell : mean_cells(values, seed))
         row.push_back(std::move(cell));
 }
+
+/// Bytes of the cache that decodes, over the steps of a run.
+class HeldBytes {
+public:
+    void add(const DecodeSession& session) {
+        const KvCache* cache = session.student_cache();
+        if (cache == nullptr) cache = session.teacher_cache();
+        m_sum += static_cast<double>(cache->bytes_used() + cache->index_bytes());
+        ++m_steps;
+    }
+    [[nodiscard]] double mean() const { return m_steps > 0 ? m_sum / static_cast<double>(m_steps) : 0; }
+
+private:
+    double m_sum = 0;
+    int64_t m_steps = 0;
+};
 
 class CacheStudy {
 public:
@@ -62,7 +82,8 @@ public:
                         "",
                         {{"kind"}, {"policy"}, {"share"}, {"text"}, {"token"}, {"loss_nats"}, {"kl_nats"}},
                         {}};
-        const bool one_model = wants("text") || wants("recall") || wants("written") || wants("zoo");
+        const bool one_model =
+            wants("text") || wants("recall") || wants("written") || wants("zoo") || wants("zoo_recall");
         if (one_model) {
             StudyOptions alone = m_options;
             alone.base.mode = Mode::teacher;
@@ -72,7 +93,7 @@ public:
             if (wants("text")) text_table(runner, bins);
             if (wants("recall")) recall_table(runner);
             if (wants("written")) written_table(runner);
-            if (wants("zoo")) zoo_tables(runner);
+            if (wants("zoo") || wants("zoo_recall")) zoo_tables(runner);
         }
         if (wants("both")) {
             if (m_options.parts.empty() && !m_options.student_given && !bundled_teacher()) {
@@ -130,8 +151,13 @@ private:
     [[nodiscard]] std::vector<LongText> long_texts(StudyRunner& runner) const {
         const LlamaModel& model = *runner.pair().teacher;
         // Half of the context: models are rarely trained on all of it.
-        const int64_t length =
-            std::min(quick() ? quick_length : full_length, model.config().max_position / 2);
+        const int64_t most = model.config().max_position;
+        if (m_options.length > most)
+            throw Error("starting a study", "--length",
+                        fmt::format("{} is more than the model's context of {}", m_options.length, most));
+        const int64_t length = m_options.length > 0
+                                   ? m_options.length
+                                   : std::min(quick() ? quick_length : full_length, most / 2);
         if (length < 2 * quick_end)
             throw Error("starting a study", m_options.base.teacher_dir,
                         fmt::format("has a context of {} tokens, too short for long texts",
@@ -253,30 +279,36 @@ private:
         pool.run(texts.size(), [&](size_t t, JobSlot& slot) {
             if (m_options.progress)
                 m_options.progress(static_cast<double>(t) / static_cast<double>(texts.size()), texts[t].name);
-            nlohmann::json listed = nlohmann::json::array();
-            for (const CachePolicyConfig& policy : policies[t])
-                listed.push_back(to_json(policy));
             Digest digest;
-            digest.add("refreshlab study cache 3");
+            digest.add("refreshlab study cache 4");
             digest.add(fingerprint);
-            digest.add(json_text(listed));
             digest.add(json_text(texts[t].tokens));
             digest.add(static_cast<uint64_t>(texts[t].prompt));
             digest.add(m_options.seed);
-            if (const auto kept = m_kept.get(digest.hex())) {
-                for (const nlohmann::json& one : *kept)
-                    readings[t].push_back(cache_reading_from_json(one, "a kept reading"));
-                return;
+            // Of each policy by its settings, so that a policy that comes later costs its own reading alone.
+            nlohmann::json kept = m_kept.get(digest.hex()).value_or(nlohmann::json::object());
+            std::map<std::string, CachePolicyConfig> missing;
+            for (const CachePolicyConfig& policy : policies[t]) {
+                const std::string key = json_text(to_json(policy));
+                if (!kept.contains(key)) missing.emplace(key, policy);
             }
-            const Execution execution = slot.execution(m_options.base.kernels);
-            const kernels::ExecutionScope scope(*execution);
-            const c10::InferenceMode guard;
-            readings[t] = read_under_policies(model, texts[t].tokens, texts[t].prompt, policies[t],
-                                              m_options.seed, aids_for);
-            nlohmann::json numbers = nlohmann::json::array();
-            for (const CacheReading& reading : readings[t])
-                numbers.push_back(to_json(reading));
-            m_kept.put(digest.hex(), numbers);
+            if (!missing.empty()) {
+                std::vector<CachePolicyConfig> asked;
+                for (const auto& [key, policy] : missing)
+                    asked.push_back(policy);
+                const Execution execution = slot.execution(m_options.base.kernels);
+                const kernels::ExecutionScope scope(*execution);
+                const c10::InferenceMode guard;
+                const auto made = read_under_policies(model, texts[t].tokens, texts[t].prompt, asked,
+                                                      m_options.seed, aids_for);
+                size_t i = 0;
+                for (const auto& [key, policy] : missing)
+                    kept[key] = to_json(made[i++]);
+                m_kept.put(digest.hex(), kept);
+            }
+            for (const CachePolicyConfig& policy : policies[t])
+                readings[t].push_back(
+                    cache_reading_from_json(kept.at(json_text(to_json(policy))), "a kept reading"));
         });
         return readings;
     }
@@ -290,9 +322,11 @@ private:
         std::vector<std::string> ids;
         std::vector<size_t> open;
         const std::string almanac = read_file(m_options.prompts / "almanac.json");
+        constexpr std::string_view version = "with bytes held";
         for (size_t i = 0; i < runs.size(); ++i) {
             Digest facts;
             facts.add(almanac);
+            facts.add(version);
             ids.push_back(cell_id(runs[i].config, facts.hex(), models));
             if (const auto kept = m_kept.get(ids[i])) {
                 numbers[i] = numbers_from(*kept);
@@ -304,11 +338,15 @@ private:
         constexpr size_t at_once = 8; // what a call that is stopped loses at most
         for (size_t first = 0; first < open.size(); first += at_once) {
             std::vector<StudyRun> some;
-            for (size_t i = first; i < std::min(first + at_once, open.size()); ++i)
-                some.push_back(runs[open[i]]);
+            std::vector<HeldBytes> held(std::min(at_once, open.size() - first));
+            for (size_t i = 0; i < held.size(); ++i) {
+                some.push_back(runs[open[first + i]]);
+                some.back().watch = [&bytes = held[i]](const DecodeSession& session) { bytes.add(session); };
+            }
             const auto made = runner.run_all(some);
             for (size_t i = 0; i < made.size(); ++i) {
                 numbers[open[first + i]] = numbers_of(*made[i]);
+                numbers[open[first + i]].bytes_held = held[i].mean();
                 m_kept.put(ids[open[first + i]], to_json(numbers[open[first + i]]));
             }
         }
@@ -442,40 +480,59 @@ private:
 
     // --- every method ---
 
-    /// Long texts and recall under every method that this model has the files for.
-    void zoo_tables(StudyRunner& runner) {
-        const ModelPair& pair = runner.pair();
-        std::map<std::string, PolicyAids, std::less<>> aids;
+    /// The methods of these rows that have all their files, with the digests of those; a note names the others.
+    /// \param policy  of a configuration, whose it is  \param aids  told what was read, once for each method that has files
+    std::map<std::string, CachePolicyConfig>
+    policies_with_files(const ModelPair& pair, const std::vector<ZooRow>& rows, RunConfig config,
+                        CachePolicyConfig& (*policy)(RunConfig&),
+                        const std::function<void(const std::string&, PolicyAids)>& aids) {
+        std::map<std::string, CachePolicyConfig> found;
         std::vector<std::string> missing;
-        for (const ZooRow& row : zoo_rows(1)) {
+        for (const ZooRow& row : rows) {
             const std::string& method = row.config.policy;
-            if (find_cache_method(method)->files.empty() || aids.contains(method) ||
-                std::ranges::find(missing, method) != missing.end())
-                continue;
-            RunConfig config = m_options.base;
-            config.mode = Mode::teacher;
-            config.student_dir.clear();
-            config.teacher_cache = row.config;
+            if (found.contains(method) || std::ranges::find(missing, method) != missing.end()) continue;
+            policy(config) = row.config;
             try {
-                aids.emplace(method, read_policy_aids(config, pair));
+                if (!find_cache_method(method)->files.empty()) aids(method, read_policy_aids(config, pair));
+                RunConfig known = with_file_digests(config);
+                found.emplace(method, policy(known));
             } catch (const Error&) {
                 missing.push_back(method);
             }
         }
         if (!missing.empty())
-            m_result.notes.push_back(fmt::format(
-                "left out, because the model has no gate or profile of them: {}", fmt::join(missing, ", ")));
-        const PolicyAidsFor aids_for = [&](const CachePolicyConfig& policy) {
-            const auto found = aids.find(policy.policy);
-            return found == aids.end() ? PolicyAids() : found->second;
-        };
-        const auto rows_of = [&](int64_t prompt) {
-            std::vector<ZooRow> rows = zoo_rows(prompt);
-            std::erase_if(rows, [&](const ZooRow& row) {
-                return std::ranges::find(missing, row.config.policy) != missing.end();
+            m_result.notes.push_back(
+                fmt::format("left out, because the models have no gate or profile of them: {}",
+                            fmt::join(missing, ", ")));
+        return found;
+    }
+    /// Rows of methods that have their files, which they name by what is in them.
+    static std::vector<ZooRow> with_files(std::vector<ZooRow> rows,
+                                          const std::map<std::string, CachePolicyConfig>& found) {
+        std::erase_if(rows, [&](const ZooRow& row) { return !found.contains(row.config.policy); });
+        for (ZooRow& row : rows)
+            row.config.files = found.at(row.config.policy).files;
+        return rows;
+    }
+
+    /// Long texts and recall under every method that this model has the files for.
+    void zoo_tables(StudyRunner& runner) {
+        const ModelPair& pair = runner.pair();
+        std::map<std::string, PolicyAids, std::less<>> aids;
+        RunConfig alone = m_options.base;
+        alone.mode = Mode::teacher;
+        alone.student_dir.clear();
+        const std::map<std::string, CachePolicyConfig> found = policies_with_files(
+            pair, zoo_rows(1), alone,
+            [](RunConfig& config) -> CachePolicyConfig& { return config.teacher_cache; },
+            [&](const std::string& method, PolicyAids of_method) {
+                aids.emplace(method, std::move(of_method));
             });
-            return rows;
+        const PolicyAidsFor aids_for = [&](const CachePolicyConfig& policy) {
+            const auto of_method = aids.find(policy.policy);
+            return of_method == aids.end() ? PolicyAids() : of_method->second;
         };
+        const auto rows_of = [&](int64_t prompt) { return with_files(zoo_rows(prompt), found); };
         const auto add = [&](const std::string& name, const std::string& title,
                              const std::vector<LongText>& texts) {
             std::vector<std::vector<CachePolicyConfig>> policies;
@@ -490,11 +547,16 @@ private:
             m_result.tables.push_back(
                 zoo_table(name, title, rows_of(texts[0].prompt), readings, kinds, m_options.seed));
         };
-        const std::vector<LongText> texts = long_texts(runner), answers = given_answers(runner);
-        add("zoo",
-            fmt::format("Every cache method: the last {} of {} tokens, {} texts; shares of the full cache",
-                        std::ssize(texts[0].tokens) - texts[0].prompt, texts[0].tokens.size(), texts.size()),
-            texts);
+        if (wants("zoo")) {
+            const std::vector<LongText> texts = long_texts(runner);
+            add("zoo",
+                fmt::format(
+                    "Every cache method: the last {} of {} tokens, {} texts; shares of the full cache",
+                    std::ssize(texts[0].tokens) - texts[0].prompt, texts[0].tokens.size(), texts.size()),
+                texts);
+        }
+        if (!wants("zoo_recall")) return;
+        const std::vector<LongText> answers = given_answers(runner);
         add("zoo_recall",
             fmt::format("Every cache method: answers that stand in the prompt{}, {} records of each kind; "
                         "shares of the full cache",
@@ -505,90 +567,49 @@ private:
 
     // --- both axes ---
 
+    /// Given texts, read by the student on the teacher's prompt: chronicles, whose names stand in what the student wrote itself, and stories
+    /// told again, which stand in the prompt.
     void both_table(StudyRunner& runner) {
         const int64_t limit = quick() ? quick_pairs : m_options.limit;
-        const SweepModels models = models_of(runner);
-        const auto records = runner.records("chronicle", limit);
         const std::vector<StudyCase> refreshes{{"none", Mode::overfill, {}},
                                                {"every 32", Mode::overfill, periodic_policy(32)},
-                                               {"every 8", Mode::overfill, periodic_policy(8)},
                                                {"entropy gate, 6 bits, redraw", Mode::overfill,
                                                 gate_policy("entropy_bits", 6, 1, 4, OnFire::redraw)}};
-        std::vector<NamedPolicy> caches = few_policies(pair_budget);
-        std::erase_if(caches, [](const NamedPolicy& p) {
-            return p.name != "vanilla" && p.name != "H2O" && p.name != "StreamingLLM" &&
-                   p.name != "RefreshKV, stride 5" && p.name != "random";
-        });
-        StudyTable table{"both",
-                         fmt::format("Teacher refresh and cache policy of the student ({} entries), {} given "
-                                     "chronicles. Saved: loss without a "
-                                     "refresh minus loss, under the same policy. Sum: this less what the "
-                                     "refresh saves with the full cache; "
-                                     "0 where the axes add up",
-                                     pair_budget, records.size()),
-                         {{"cache policy"},
-                          {"refresh"},
-                          {"loss (nats per token)", 4},
-                          {"words right"},
-                          {"refreshes per 1,000 tokens", 1},
-                          {"saved", 4, true},
-                          {"low", 4, true},
-                          {"high", 4, true},
-                          {"sum", 4, true},
-                          {"sum low", 4, true},
-                          {"sum high", 4, true}},
-                         {},
-                         {{.name = "both",
-                           .title = "Teacher refresh and cache policy together (95 % over texts)",
-                           .facets = {"refresh"},
-                           .series = {"cache policy"},
-                           .parts = {{"loss (nats per token)", {"loss (nats per token)"}},
-                                     {"saved by the refresh", {"saved"}, false, 0.0},
-                                     {"0 where they add up", {"sum"}, false, 0.0}}}}};
-        std::vector<std::vector<RunNumbers>> vanilla; ///< by refresh
-        for (const NamedPolicy& cache : caches) {
-            std::vector<std::vector<RunNumbers>> mine;
-            for (const StudyCase& refresh : refreshes) {
-                std::vector<StudyRun> runs;
-                for (size_t i = 0; i < records.size(); ++i) {
-                    RunConfig config = runner.given_config(refresh, records[i]);
-                    config.student_cache = cache.config;
-                    runs.push_back({config, fmt::format("{} {} {}", cache.name, refresh.name, i + 1)});
+        const auto found = policies_with_files(
+            runner.pair(), axes_rows(1, 1), runner.config(refreshes[0]),
+            [](RunConfig& config) -> CachePolicyConfig& { return config.student_cache; },
+            [](const std::string&, const PolicyAids&) {});
+        AxesRuns axes;
+        for (const StudyCase& refresh : refreshes)
+            axes.refreshes.push_back(refresh.name);
+        std::vector<StudyRun> runs;
+        for (const char* kind : {"chronicle", "retell"}) {
+            const auto records = runner.records(kind, limit);
+            for (size_t i = 0; i < records.size(); ++i) {
+                const auto rows = with_files(
+                    axes_rows(runner.token_count(records[i].prompt), runner.token_count(records[i].response)),
+                    found);
+                if (axes.caches.empty()) axes.caches = rows;
+                axes.kinds.emplace_back(kind);
+                for (const ZooRow& row : rows) {
+                    for (const StudyCase& refresh : refreshes) {
+                        RunConfig config = runner.given_config(refresh, records[i]);
+                        config.student_cache = row.config;
+                        runs.push_back({config, fmt::format("{} {}, {}, {}", kind, i + 1, row.config.policy,
+                                                            refresh.name)});
+                    }
                 }
-                mine.push_back(run_all(runner, runs, models));
             }
-            if (vanilla.empty()) vanilla = mine;
-            for (size_t r = 0; r < refreshes.size(); ++r)
-                table.rows.push_back(both_row(cache.name, refreshes[r].name, mine, vanilla, r));
         }
-        m_result.tables.push_back(std::move(table));
-    }
-
-    [[nodiscard]] std::vector<StudyCell> both_row(const std::string& cache, const std::string& refresh,
-                                                  const std::vector<std::vector<RunNumbers>>& mine,
-                                                  const std::vector<std::vector<RunNumbers>>& vanilla,
-                                                  size_t r) const {
-        std::vector<double> saved, sum;
-        double loss = 0;
-        int64_t right = 0, scored = 0, refreshes = 0, tokens = 0;
-        for (size_t i = 0; i < mine[r].size(); ++i) {
-            const RunNumbers& n = mine[r][i];
-            saved.push_back(mine[0][i].loss - n.loss);
-            sum.push_back(saved.back() - (vanilla[0][i].loss - vanilla[r][i].loss));
-            loss += n.loss / static_cast<double>(mine[r].size());
-            right += n.right;
-            scored += n.scored;
-            refreshes += n.refreshes;
-            tokens += n.tokens;
-        }
-        std::vector<StudyCell> row{cache, refresh, loss};
-        row.emplace_back(static_cast<double>(right) / static_cast<double>(std::max<int64_t>(scored, 1)));
-        row.emplace_back(1000 * static_cast<double>(refreshes) /
-                         static_cast<double>(std::max<int64_t>(tokens, 1)));
-        const std::vector<double> none;
-        add_cells(row, r == 0 ? none : saved, m_options.seed);
-        add_cells(row, r == 0 || cache == "vanilla" ? none : sum, m_options.seed);
-        return row;
+        axes.numbers = run_all(runner, runs, models_of(runner));
+        m_result.tables.push_back(axes_table(
+            fmt::format(
+                "Teacher refresh and cache policy of the student, {} given texts. Shares of bytes are of "
+                "the full cache; gain: what the loss is below that of the full cache without a refresh; "
+                "saved: below that of the same policy without one; sum: saved, less what the refresh "
+                "saves with the full cache (0 where the axes add up)",
+                axes.kinds.size()),
+            axes, m_options.seed));
     }
 
     StudyOptions m_options;

@@ -203,7 +203,10 @@ std::shared_ptr<const Recording> StudyRunner::run(const StudyRun& run, JobSlot& 
     request.execution = slot.execution(run.config.kernels);
     request.score = run.score;
     RunDriver driver(std::move(request));
-    driver.run();
+    driver.run([&] {
+        if (run.watch) run.watch(driver.session());
+        return RunDriver::Next::step;
+    });
     const auto recording = driver.recording();
     if (!m_options.traces.empty()) {
         std::string file;

@@ -15,6 +15,7 @@
 
 namespace refreshlab {
 
+class DecodeSession;
 class JobSlot;
 class Recording;
 
@@ -24,6 +25,7 @@ struct StudyOptions {
     std::filesystem::path prompts;  ///< folder of KIND.jsonl files and almanac.json
     int64_t limit = 0;              ///< records of each prompt file; 0 = the study's own number
     uint64_t seed = 0;              ///< of sampled runs
+    int64_t length = 0;             ///< of study cache: tokens of a long text; 0: the study's own number
     int32_t mc_samples = 0;         ///< of study landscape: MC rows a cell; 0: none are measured
     bool student_given = false;     ///< base.student_dir was asked for; else it is the bundled one
     std::vector<std::string> parts; ///< which tables (names as in the study's header); empty = all
@@ -56,6 +58,8 @@ struct StudyRun {
     RunConfig config;
     std::string name;   ///< of the trace file, if traces are kept, and for the progress
     bool score = false; ///< with the closing pass that gives teacher-PPL
+    /// Called before every step and once after the last, on the run's thread; null: nobody watches.
+    std::function<void(const DecodeSession&)> watch = {};
 };
 
 /// The runs of a study on one loaded pair.

@@ -43,16 +43,19 @@ std::string exact(const StudyCell& cell) {
 
 std::string to_markdown(const StudyTable& table) {
     std::vector<std::vector<std::string>> lines(1);
-    for (const StudyColumn& column : table.columns)
-        lines[0].push_back(column.name);
+    std::vector<size_t> shown; // columns
+    for (size_t i = 0; i < table.columns.size(); ++i)
+        if (!table.columns[i].csv_only) shown.push_back(i);
+    for (const size_t i : shown)
+        lines[0].push_back(table.columns[i].name);
     for (const auto& row : table.rows) {
         RL_ASSERT(row.size() == table.columns.size());
         auto& line = lines.emplace_back();
-        for (size_t i = 0; i < row.size(); ++i)
+        for (const size_t i : shown)
             line.push_back(readable(row[i], table.columns[i]));
     }
     const auto width = [](const std::string& text) { return static_cast<size_t>(count_code_points(text)); };
-    std::vector<size_t> widths(table.columns.size(), 3);
+    std::vector<size_t> widths(shown.size(), 3);
     for (const auto& line : lines) {
         for (size_t i = 0; i < line.size(); ++i)
             widths[i] = std::max(widths[i], width(line[i]));
@@ -61,7 +64,7 @@ std::string to_markdown(const StudyTable& table) {
     for (size_t row = 0; row < lines.size(); ++row) {
         out += '|';
         for (size_t i = 0; i < widths.size(); ++i) {
-            const bool left = row > 0 && (std::holds_alternative<std::string>(table.rows[row - 1][i]));
+            const bool left = row > 0 && (std::holds_alternative<std::string>(table.rows[row - 1][shown[i]]));
             const std::string space(widths[i] - width(lines[row][i]), ' ');
             out += ' ' + (left || row == 0 ? lines[row][i] + space : space + lines[row][i]) + " |";
         }
@@ -69,7 +72,8 @@ std::string to_markdown(const StudyTable& table) {
         if (row > 0) continue;
         out += '|';
         for (size_t i = 0; i < widths.size(); ++i) {
-            const bool text = !table.rows.empty() && std::holds_alternative<std::string>(table.rows[0][i]);
+            const bool text =
+                !table.rows.empty() && std::holds_alternative<std::string>(table.rows[0][shown[i]]);
             out += text ? " " + std::string(widths[i], '-') + " |"
                         : " " + std::string(widths[i] - 1, '-') + ": |";
         }

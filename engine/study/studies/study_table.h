@@ -14,9 +14,10 @@ namespace refreshlab {
 using StudyCell = std::variant<std::monostate, std::string, int64_t, double>;
 
 struct StudyColumn {
-    std::string name;  ///< with its unit: "mean_entropy_nats"
-    int decimals = 3;  ///< of numbers in Markdown; CSV has all digits that a double needs
-    bool plus = false; ///< write the sign of positive numbers (differences)
+    std::string name;      ///< with its unit: "mean_entropy_nats"
+    int decimals = 3;      ///< of numbers in Markdown; CSV has all digits that a double needs
+    bool plus = false;     ///< write the sign of positive numbers (differences)
+    bool csv_only = false; ///< left out in Markdown: too long to be read
 };
 
 /// A table of a study, or the data of a figure.

@@ -240,6 +240,76 @@ TEST_CASE("a step by the plan has the bits of the plain step, and shows hooks th
     }
 }
 
+TEST_CASE("steps that are made together have the bits of steps alone", "[model][plan]") {
+    const kernels::Isa isa = GENERATE(from_range(kernels::available_isas()));
+    const kernels::ExecutionContext context(2, isa);
+    const kernels::ExecutionScope scope(context);
+    uint64_t draw = seed(97);
+    for (const Family& family : families()) {
+        CAPTURE(kernels::to_string(isa), family.name);
+        const auto model = model_of(family, draw++);
+        const CpuForward planned(*model);
+        const PlainForward plain(*model);
+        // Caches of different texts, lengths and layouts.
+        constexpr size_t lanes = 5;
+        std::vector<std::vector<int32_t>> tokens;
+        std::vector<Side> together(lanes), alone(lanes);
+        for (size_t lane = 0; lane < lanes; ++lane) {
+            tokens.push_back(
+                random_tokens(static_cast<int64_t>(8 + 3 * lane), family.config.vocab_size, draw++));
+            for (std::vector<Side>* sides : {&together, &alone}) {
+                Side& side = (*sides)[lane];
+                side.cache = model->make_cache(40, lane % 2 == 0 ? CacheLayout::dense : CacheLayout::pooled);
+                StepInputs in;
+                in.tokens = std::span(tokens[lane]).first(tokens[lane].size() - 4);
+                in.origin = origin;
+                (void)plain.prefill(*side.cache, in);
+                if (lane % 2 == 1) side.cache->evict(1, 1, std::vector<int64_t>{1, 2}, 0);
+                if (lane > 2) side.recorder.wanted.attention_from = 0;
+                side.recorder.wanted.raw_queries = lane == 4;
+            }
+        }
+        for (size_t step = 4; step > 0; --step) {
+            std::vector<LayerHooks*> hooks;
+            for (Side& side : together)
+                hooks.push_back(&side.recorder);
+            for (Side& side : alone)
+                hooks.push_back(&side.recorder);
+            std::vector<CacheStep> steps;
+            for (size_t lane = 0; lane < lanes; ++lane) {
+                StepInputs in;
+                in.tokens = std::span(tokens[lane]).subspan(tokens[lane].size() - step, 1);
+                in.origin = origin;
+                if (lane != 1) in.ask.emplace().top_k = static_cast<int64_t>(lane);
+                if (lane > 1) in.hooks = std::span(hooks).subspan(lane, 1);
+                steps.push_back({together[lane].cache.get(), in});
+                if (lane > 1) in.hooks = std::span(hooks).subspan(lanes + lane, 1);
+                alone[lane].out = plain.step(*alone[lane].cache, in);
+            }
+            const std::vector<StepOutputs> outs = planned.step_together(steps);
+            REQUIRE(outs.size() == lanes);
+            for (size_t lane = 0; lane < lanes; ++lane) {
+                CAPTURE(step, lane);
+                const StepOutputs& own = alone[lane].out;
+                CHECK(at::equal(outs[lane].logits, own.logits));
+                REQUIRE(outs[lane].summary.size() == own.summary.size());
+                if (own.summary.empty()) continue;
+                CHECK(outs[lane].summary[0].top.ids == own.summary[0].top.ids);
+                CHECK(outs[lane].summary[0].statistics.log_z == own.summary[0].statistics.log_z);
+            }
+        }
+        for (size_t lane = 0; lane < lanes; ++lane) {
+            CAPTURE(lane);
+            CHECK(together[lane].recorder.calls == alone[lane].recorder.calls);
+            CHECK(equal(together[lane].recorder.seen, alone[lane].recorder.seen));
+            CHECK(together[lane].cache->length() == std::ssize(tokens[lane]));
+            const auto held = alone[lane].cache->held(2, 0);
+            REQUIRE(std::ranges::equal(together[lane].cache->held(2, 0), held));
+            CHECK(at::equal(together[lane].cache->read(2, 0, held), alone[lane].cache->read(2, 0, held)));
+        }
+    }
+}
+
 TEST_CASE("attention rows written as halves by the step are those that it would show, rounded",
           "[model][plan]") {
     /// Asks for halves, and shows whether they were written or the row was shown.

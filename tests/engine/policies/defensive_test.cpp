@@ -1,4 +1,5 @@
 // DefensiveKV, DapQ, LookaheadKV and EpiCache by hand: what stays of a prompt by the worst case, and by tokens behind it.
+#include "engine/policies/cache_profile.h"
 #include "engine/policies/methods/prompt/k_means.h"
 #include "tests/engine/policies/fake_cache.h"
 
@@ -209,6 +210,48 @@ TEST_CASE("EpiCache reads the question's episode again, and goes through the his
     CHECK(cache.of(1, 0) == Positions{1, 5, 7, 8}); // and the question
     CHECK(cache.of(0, 0).size() == 9);
     CHECK(make("epicache", {{"budget", 8}, {"episode_window", 2}}, context)->needs().window_embeddings == 0);
+}
+
+TEST_CASE("EpiCache's layers share out the entries by how much their keys change without distant tokens",
+          "[policies]") {
+    PolicyContext context = context_of(3, 1, 1, 41); // the last token is the question
+    const auto sizes = [&](std::vector<double> similarity, double budget, double by_profile) {
+        auto profile = std::make_shared<CacheProfile>(even_profile("epicache", context));
+        for (size_t layer = 0; layer < 3; ++layer)
+            profile->layers[layer]["similarity"] = {similarity[layer]};
+        context.profile = profile;
+        const auto policy = make(
+            "epicache",
+            {{"budget", budget}, {"episode_window", 1}, {"block", 16}, {"by_profile", by_profile}}, context);
+        std::vector<float> row;
+        for (int64_t p = 0; p < 41; ++p)
+            row.push_back(static_cast<float>(p % 7 + 1));
+        const Rows rows(std::move(row), 1, 1);
+        FakeCache cache(3, 1, 41);
+        for (int64_t layer = 0; layer < 3; ++layer) {
+            FutureView view;
+            view.layer = layer;
+            view.first_pos = 41;
+            view.rows = rows.cube;
+            policy->read_future(view);
+        }
+        policy->finish_prompt(cache);
+        std::vector<size_t> held;
+        for (int64_t layer = 0; layer < 3; ++layer)
+            held.push_back(cache.of(layer, 0).size() - 1);
+        return held;
+    };
+    using Sizes = std::vector<size_t>;
+    // Scaled: 1, 1/2, 0. Weights: 0, 1/2^1.1 = 0.4665, 1. Layer 0 has a quarter of 12; 33 are left: 10.50 and 22.50 of them.
+    CHECK(sizes({0.9, 0.8, 0.7}, 12, 1) == Sizes{3, 10, 23});
+    CHECK(sizes({0.9, 0.8, 0.7}, 12, 0) == Sizes{12, 12, 12});
+    // Scaled: 0, 1, 3/4. Weights: 1, 0, 1/4^1.1 = 0.2176. 27 are left of 30 without the floors of 2.5: 22.58 and 4.92.
+    CHECK(sizes({0.5, 0.9, 0.8}, 10, 1) == Sizes{23, 2, 5});
+    CHECK(sizes({0.6, 0.6, 0.6}, 10, 1) == Sizes{10, 10, 10});
+    // The history has 40 entries: layer 2 takes them all, 1 as much of the rest as its weight says, or all that is left.
+    CHECK(sizes({0.9, 0.8, 0.7}, 24, 1) == Sizes{6, 26, 40});
+    CHECK(sizes({0.9, 0.9, 0.7}, 38, 1) == Sizes{37, 37, 40});
+    CHECK(sizes({0.9, 0.8, 0.7}, 40, 1) == Sizes{40, 40, 40}); // all fit
 }
 
 TEST_CASE("EpiCache's heads may share the budget of their layer", "[policies]") {

@@ -3,23 +3,83 @@
 //   episodes  the history's windows by k-means over their embeddings; the question has the episode whose centre is nearest
 //   probe     of that episode the windows nearest its centre, which are read again behind the prompt
 //   score[h][j] = maximum over probe rows and group of the softmax over the entries that are held
-// The history goes through in blocks. After each, the `budget` best entries of a KV head stay, or as many over all heads of the layer.
+// The history goes through in blocks. After each, the best entries of a KV head stay, or as many over all heads of the layer: `budget` of them, or
+// by_profile a layer's share of `budget` times the layers.
+//   share     in proportion to (1 - s)^1.1, s the layer's similarity in the profile between its keys of whole texts and of blocks read alone, scaled to
+//             0 .. 1 over the layers; a quarter of `budget` at least, the whole history at most
 // The question and what is generated stay.
 // Ours: a window is so many tokens, as not every prompt has utterances, and is embedded as the mean of its tokens' embeddings. The prompt is read
-// whole (rule 7), so a probe's rows are those over all entries, divided by what they give the held ones; every layer has the same budget; the
-// other episodes' caches, which this question does not read, are not made.
+// whole (rule 7), so a probe's rows are those over all entries, divided by what they give the held ones; layers that have the least keep it, and the
+// others share the rest, so that the sum is exact (the released code exceeds it); the other episodes' caches, which this question does not
+// read, are not made.
 // Source: reference/cache-definitions.md, section 5; Kim et al. 2025 (EpiCache).
 #include "engine/base/check.h"
+#include "engine/policies/cache_profile.h"
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 #include "engine/policies/methods/prompt/k_means.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace refreshlab {
 
 namespace {
+
+constexpr double sharpness = 1.1, least_share = 0.25;
+
+/// Numbers with this sum in proportion to weights, but each `least` at least and `most` at most.
+/// \param weights  0 to 1, not all 0
+std::vector<double> in_proportion(const std::vector<double>& weights, double sum, double least, double most) {
+    constexpr double smallest = 1e-6; // takes what others have no room for
+    const auto scaled = [&](double by) {
+        std::vector<double> numbers;
+        for (const double weight : weights)
+            numbers.push_back(std::clamp(by * std::max(weight, smallest), least, most));
+        return numbers;
+    };
+    double low = 0, high = most / smallest;
+    for (int i = 0; i < 100; ++i) {
+        const double middle = (low + high) / 2;
+        const std::vector<double> numbers = scaled(middle);
+        (std::accumulate(numbers.begin(), numbers.end(), 0.0) < sum ? low : high) = middle;
+    }
+    return scaled(high);
+}
+
+/// Whole numbers with this sum, which is that of `numbers`: the largest remainders are rounded up, of equal ones those that come first.
+std::vector<int64_t> rounded(const std::vector<double>& numbers, int64_t sum) {
+    constexpr double rounding = 1e-6;
+    std::vector<int64_t> whole;
+    for (const double number : numbers)
+        whole.push_back(static_cast<int64_t>(std::floor(number + rounding)));
+    std::vector<size_t> order(numbers.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) {
+        return std::round((numbers[i] - static_cast<double>(whole[i])) / rounding);
+    });
+    int64_t left = sum - std::accumulate(whole.begin(), whole.end(), int64_t{0});
+    for (const size_t i : order)
+        if (left-- > 0) ++whole[i];
+    return whole;
+}
+
+/// Entries of a KV head in each layer.
+std::vector<int64_t> layer_budgets(const CacheProfile& profile, int64_t budget, int64_t history) {
+    std::vector<double> weights;
+    for (size_t layer = 0; layer < profile.layers.size(); ++layer)
+        weights.push_back(profile.of(layer, "similarity").front());
+    const auto [least, most] = std::ranges::minmax(weights);
+    if (least == most || history <= budget) return std::vector(weights.size(), budget);
+    for (double& weight : weights)
+        weight = std::pow(1 - (weight - least) / (most - least), sharpness);
+    const int64_t sum = budget * std::ssize(weights);
+    return rounded(in_proportion(weights, static_cast<double>(sum), least_share * static_cast<double>(budget),
+                                 static_cast<double>(history)),
+                   sum);
+}
 
 class EpiCache final : public CacheMethodBase<EpiCache> {
 public:
@@ -32,7 +92,11 @@ public:
         , m_pooled(values.flag("across_heads"))
         , m_history(std::max<int64_t>(context.prompt_length - m_window, 0))
         , m_context(context)
-        , m_layers(static_cast<size_t>(context.layers)) {}
+        , m_layers(static_cast<size_t>(context.layers)) {
+        RL_ASSERT(!values.flag("by_profile") || context.profile != nullptr);
+        m_budgets = values.flag("by_profile") ? layer_budgets(*context.profile, m_budget, m_history)
+                                              : std::vector(static_cast<size_t>(context.layers), m_budget);
+    }
 
     [[nodiscard]] PolicyNeeds needs() const override {
         return {.window_embeddings = m_history > m_budget ? m_window : 0};
@@ -77,7 +141,7 @@ public:
                 for (size_t i = 0; i < of.held.size(); ++i)
                     of.told[static_cast<size_t>(of.held[i])] = of.scores[i];
             }
-            evict(layer);
+            evict(layer, m_budgets[static_cast<size_t>(view.layer)]);
         }
     }
 
@@ -122,16 +186,16 @@ private:
         return most;
     }
 
-    void evict(Layer& layer) const {
+    void evict(Layer& layer, int64_t budget) const {
         if (!m_pooled) {
             for (Head& head : layer.heads)
-                keep(head, cache_scores::top(head.scores, m_budget));
+                keep(head, cache_scores::top(head.scores, budget));
             return;
         }
         std::vector<float> all; // head after head
         for (const Head& head : layer.heads)
             all.insert(all.end(), head.scores.begin(), head.scores.end());
-        const auto best = cache_scores::top(all, m_budget * m_context.kv_heads);
+        const auto best = cache_scores::top(all, budget * m_context.kv_heads);
         int64_t first = 0;
         for (Head& head : layer.heads) {
             const int64_t n = std::ssize(head.scores);
@@ -153,7 +217,8 @@ private:
     bool m_pooled;
     int64_t m_history; ///< tokens before the question
     PolicyContext m_context;
-    std::vector<Layer> m_layers; ///< until the prompt is read
+    std::vector<int64_t> m_budgets; ///< [layers]
+    std::vector<Layer> m_layers;    ///< until the prompt is read
 };
 
 } // namespace
@@ -166,7 +231,8 @@ CacheMethod cache_method_list::epicache() {
     method.summary =
         "Of a conversation, what parts of it attend to that are like the question stays, and the "
         "question; all that is generated stays.";
-    method.cost = "stores and reads `budget` + `episode_window` entries and the generated ones; a pass over "
+    method.cost = "stores and reads `budget` + `episode_window` entries (mean of the layers) and the "
+                  "generated ones; a pass over "
                   "`probes` windows, once";
     method.source = "Kim et al. 2025 (EpiCache)";
     method.prompt_only = true;
@@ -180,7 +246,13 @@ CacheMethod cache_method_list::epicache() {
               8),
         whole("block", "Block", "tokens", "The history's entries are chosen block by block.", 1, most_entries,
               2048),
-        flag("across_heads", "Across heads", "The KV heads of a layer share one budget.", false)};
+        flag("across_heads", "Across heads", "The KV heads of a layer share one budget.", false),
+        flag("by_profile", "By profile",
+             "Layers whose keys change more without distant tokens hold more, as a profile says; off: all "
+             "hold as many.",
+             false)};
+    method.files = {profile_file()};
+    method.profile = [](const PolicyContext&) { return std::vector<ProfilePart>{{"similarity", 1, 1}}; };
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<EpiCache>(values, context);
