@@ -363,7 +363,7 @@ LayerTaps PolicyRunner::taps(int64_t layer) const {
         taps.attention_from = std::min(taps.attention_from, m_context.prompt_length - m_needs.prompt_queries);
     }
     // A gate scores every row of the prompt, also those of the last layer that nobody else needs.
-    taps.all_rows = m_needs.prompt_gate && m_aids.prompt->kind().reads_queries;
+    taps.all_rows = m_needs.prompt_gate;
     return taps;
 }
 

@@ -44,8 +44,7 @@ constexpr int64_t texts_of_a_kind = 3, quick_records = 6,
 constexpr int64_t quick_length = 2048,
                   full_length = 4096;             ///< tokens of a long text, where the context has them
 constexpr int64_t quick_end = 64, full_end = 256; ///< of them, those that are read under a policy
-constexpr int64_t quick_answer =
-    48; ///< tokens of a given answer that are read; without a limit on time all of them
+constexpr int64_t read_of_answer = 48;            ///< tokens of a given answer
 
 /// Number, low and high, as one line of a table has them.
 void add_cells(std::vector<StudyCell>& row, const std::vector<double>& values, uint64_t seed) {
@@ -378,8 +377,7 @@ private:
                     run_text(runner.pair(), runner.given_config({"", Mode::teacher, {}}, record));
                 LongText answer{kind, fmt::format("{} {}", kind, answers.size() + 1), text.prompt.ids,
                                 std::ssize(text.prompt.ids), recall_budget(runner, record)};
-                const int64_t all = std::ssize(text.given),
-                              read = quick() ? std::min(all, quick_answer) : all;
+                const int64_t all = std::ssize(text.given), read = std::min(all, read_of_answer);
                 if (read < 2) continue;
                 answer.tokens.insert(answer.tokens.end(), text.given.begin(), text.given.begin() + read);
                 answers.push_back(std::move(answer));
@@ -400,11 +398,11 @@ private:
         const auto readings = read_all(*runner.pair().teacher, answers, policies, {});
         StudyTable table{
             "recall",
-            fmt::format(
-                "Answers that stand in the prompt{}, {} records of each kind, a budget of a fourth of "
-                "the prompt: share of the answer's tokens that were the first choice, and their loss "
-                "(nats per token)",
-                quick() ? fmt::format(" (their first {} tokens)", quick_answer) : "", recall_records()),
+            fmt::format("Answers that stand in the prompt (their first {} tokens), {} records of each kind, "
+                        "a budget of a fourth of "
+                        "the prompt: share of the answer's tokens that were the first choice, and their loss "
+                        "(nats per token)",
+                        read_of_answer, recall_records()),
             {{"kind"},
              {"policy"},
              {"token accuracy"},
@@ -558,10 +556,10 @@ private:
         if (!wants("zoo_recall")) return;
         const std::vector<LongText> answers = given_answers(runner);
         add("zoo_recall",
-            fmt::format("Every cache method: answers that stand in the prompt{}, {} records of each kind; "
+            fmt::format("Every cache method: answers that stand in the prompt (their first {} tokens), {} "
+                        "records of each kind; "
                         "shares of the full cache",
-                        quick() ? fmt::format(" (their first {} tokens)", quick_answer) : "",
-                        recall_records()),
+                        read_of_answer, recall_records()),
             answers);
     }
 

@@ -147,6 +147,23 @@ TEST_CASE("a gate gives a token the same bits in a prompt read at once, in chunk
     }
 }
 
+TEST_CASE("a gate is asked about every token of a prompt that is read in several chunks",
+          "[session][cache_policy]") {
+    const GateFolder files;
+    for (const char* method : {"trim_kv", "make_each_token_count", "locret", "attention_gate"}) {
+        CAPTURE(method);
+        RunConfig config = run_of(Mode::student, method);
+        config.max_tokens = 3;
+        const std::string once = config.prompt;
+        for (int i = 0; i < 24; ++i)
+            config.prompt += " " + once;
+        set_parameter(config, "student_cache.gate", files.save(method, false, 2));
+        const auto run = made(config);
+        CHECK(std::ssize(run->info().prompt_ids) > 512);
+        CHECK(run->num_tokens() == 3);
+    }
+}
+
 TEST_CASE("what a gate's file holds is what was saved, and a gate of another width reads as well",
           "[session][cache_policy]") {
     const GateFolder files;

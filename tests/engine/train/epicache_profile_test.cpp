@@ -34,8 +34,7 @@ std::vector<at::Tensor> keys_of(const LlamaModel& model, const std::vector<int32
 
 } // namespace
 
-TEST_CASE("EpiCache's profile is the likeness of keys of whole texts and of single blocks",
-          "[study][cache_policy]") {
+TEST_CASE("EpiCache's profile is the likeness of keys of whole texts and of single blocks", "[train]") {
     const auto model = tiny_model(seed(61), {.layers = 3, .heads = 6, .kv_heads = 2, .vocab = 96});
     std::mt19937_64 random(seed(62));
     std::vector<std::vector<int32_t>> texts(3);
