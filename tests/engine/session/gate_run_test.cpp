@@ -9,6 +9,7 @@
 #include "engine/model/prompt_cache.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/pair/policy_aids.h"
+#include "engine/session/policies/shared_prompt.h"
 #include "tests/engine/model/support.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/engine/session/trail.h"
@@ -149,18 +150,32 @@ TEST_CASE("a gate gives a token the same bits in a prompt read at once, in chunk
 
 TEST_CASE("a gate is asked about every token of a prompt that is read in several chunks",
           "[session][cache_policy]") {
-    const GateFolder files;
-    for (const char* method : {"trim_kv", "make_each_token_count", "locret", "attention_gate"}) {
+    constexpr int64_t length = 600; // a chunk has 512
+    const auto model = tiny_model(11, {.layers = 3, .heads = 6, .kv_heads = 3, .max_position = 1024});
+    const ModelConfig& config = model->config();
+    const ModelGates gates = untrained_gates(config, at::kCPU, 5);
+    std::vector<int32_t> ids;
+    for (int32_t i = 0; i < length; ++i)
+        ids.push_back((7 + 37 * i) % 4096);
+    for (const auto& [method, gate] : gates) {
         CAPTURE(method);
-        RunConfig config = run_of(Mode::student, method);
-        config.max_tokens = 3;
-        const std::string once = config.prompt;
-        for (int i = 0; i < 24; ++i)
-            config.prompt += " " + once;
-        set_parameter(config, "student_cache.gate", files.save(method, false, 2));
-        const auto run = made(config);
-        CHECK(std::ssize(run->info().prompt_ids) > 512);
-        CHECK(run->num_tokens() == 3);
+        if (gate->kind().scores == nullptr) continue;
+        CachePolicyConfig policy = cache_policy_defaults(method, "a test");
+        policy.values.at("budget") = 50;
+        if (const auto choose = policy.values.find("choose"); choose != policy.values.end())
+            choose->second = 1; // by the budget
+        PolicyRunner runner(policy, config, config, at::kCPU, length, 1, aids_of(policy, gates, config));
+        PolicyRunner* const alone[] = {&runner};
+        const auto whole = model->make_cache(length), cache = model->make_cache(length, runner.layout());
+        (void)read_shared_prompt(*model, ids, *whole, alone);
+        cache->adopt_prefix(*whole, length);
+        runner.finish_prompt(*cache);
+        size_t held = 0;
+        for (int64_t layer = 0; layer < 3; ++layer)
+            for (int64_t head = 0; head < 3; ++head)
+                held += cache->held(layer, head).size();
+        CHECK(held < 9 * length / 2);
+        CHECK(held >= 9 * 50);
     }
 }
 
