@@ -1,4 +1,5 @@
 #include "app/cli/commands.h"
+#include "app/cli/training_options.h"
 #include "app/options/derive_options.h"
 #include "app/options/engine_module.h"
 #include "engine/base/error.h"
@@ -34,9 +35,7 @@ Command add_derive_command(CLI::App& app) {
     command->add_option("--dtype", options->dtype, "Of the weights: f32 (the default), bf16, f16")
         ->type_name("DTYPE")
         ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
-        ->type_name("N")
-        ->check(CLI::Range(0, 4096));
+    add_threads(*command, options->threads);
     return [options] { return engine_module().carry_out(*options); };
 }
 

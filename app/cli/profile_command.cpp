@@ -1,4 +1,5 @@
 #include "app/cli/commands.h"
+#include "app/cli/training_options.h"
 #include "app/options/engine_module.h"
 #include "app/options/profile_options.h"
 
@@ -17,19 +18,9 @@ Command add_profile_command(CLI::App& app) {
     command->add_option("--model", options->model, "A checkpoint folder or a .gguf file")
         ->required()
         ->type_name("MODEL");
-    command
-        ->add_option(
-            "--texts", options->texts,
-            "Texts, in which compress_kv hides sentences: .jsonl files of prompts with answers, or plain "
-            "texts. May be repeated")
-        ->required()
-        ->type_name("FILE")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(true);
+    add_texts(*command, "--texts", options->texts, "Texts, in which compress_kv hides sentences")->required();
     command->add_option("-o,--out", options->out, "The profile, JSON")->required()->type_name("FILE");
-    command->add_option("--length", options->length, "Most tokens of a text (default 512)")
-        ->type_name("N")
-        ->check(CLI::Range(64, 1 << 20));
+    add_length(*command, options->length);
     command
         ->add_option(
             "--share", options->share,
@@ -43,9 +34,7 @@ Command add_profile_command(CLI::App& app) {
         ->check(CLI::Range(1, 1 << 20));
     command->add_option("--seed", options->seed, "compress_kv: of the words that are hidden (default 0)")
         ->type_name("N");
-    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
-        ->type_name("N")
-        ->check(CLI::Range(0, 4096));
+    add_threads(*command, options->threads);
     return [options] { return engine_module().carry_out(*options); };
 }
 

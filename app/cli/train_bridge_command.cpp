@@ -1,4 +1,5 @@
 #include "app/cli/train_commands.h"
+#include "app/cli/training_options.h"
 #include "app/options/engine_module.h"
 #include "app/options/train_bridge_options.h"
 
@@ -19,14 +20,7 @@ Command add_train_bridge(CLI::App& train) {
     command->add_option("--student", options->student, "A checkpoint folder or a .gguf file")
         ->required()
         ->type_name("MODEL");
-    command
-        ->add_option("--texts", options->texts,
-                     "Texts: .jsonl files of prompts with answers, or plain texts; every eighth text is held "
-                     "out. May be repeated")
-        ->required()
-        ->type_name("FILE")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(true);
+    add_texts(*command, "--texts", options->texts, "Texts", held_out_texts)->required();
     command->add_option("-o,--out", options->out, "The bridge")->required()->type_name("FILE");
     command
         ->add_option(
@@ -52,34 +46,26 @@ Command add_train_bridge(CLI::App& train) {
             "1e-8 to 1 that is best on texts held out)")
         ->type_name("X")
         ->check(CLI::Range(0.0, 1e6));
-    command->add_option("--length", options->length, "Most tokens of a text (default 512)")
-        ->type_name("N")
-        ->check(CLI::Range(64, 1 << 20));
+    add_length(*command, options->length);
     command
         ->add_option("--steps", options->steps,
                      "Steps of the training behind the fit (default 300; 0: the fit alone)")
         ->type_name("N")
         ->check(CLI::Range(0, 10'000'000));
-    command->add_option("--batch", options->batch, "Texts of a step (default 4)")
-        ->type_name("N")
-        ->check(CLI::Range(1, 4096));
+    add_batch(*command, options->batch);
     command
         ->add_option("--longest", options->longest,
                      "Refreshes of a training text are at most so many tokens apart (default 64)")
         ->type_name("N")
         ->check(CLI::Range(1, 1 << 20));
-    command->add_option("--learning-rate", options->learning_rate, "Of AdamW (default 0.001)")
-        ->type_name("X")
-        ->check(CLI::Range(1e-8, 1.0));
+    add_learning_rate(*command, options->learning_rate, "0.001");
     command
         ->add_option("--seed", options->seed, "Of the order of texts and the refreshes in them (default 0)")
         ->type_name("N");
     command->add_option("--csv", options->csv, "Writes the losses as a table into this folder")
         ->type_name("DIR");
     command->add_flag("--restart", options->restart, "Begin the training again, whatever FILE.part holds");
-    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
-        ->type_name("N")
-        ->check(CLI::Range(0, 4096));
+    add_threads(*command, options->threads);
     return [options] { return engine_module().carry_out(*options); };
 }
 

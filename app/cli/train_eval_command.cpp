@@ -1,4 +1,5 @@
 #include "app/cli/train_commands.h"
+#include "app/cli/training_options.h"
 #include "app/options/engine_module.h"
 #include "app/options/train_eval_options.h"
 #include "engine/tasks/task_scorer.h"
@@ -18,12 +19,7 @@ Command add_train_eval(CLI::App& train) {
     model("--teacher", options->teacher, "A checkpoint folder or a .gguf file")->required();
     model("--student", options->student, "The same of the student")->required();
     model("--baseline", options->baseline, "A model that reads the texts alone, to compare the student with");
-    command
-        ->add_option("--texts", options->texts,
-                     "Held-out texts: .jsonl files of prompts with answers, or plain texts. May be repeated")
-        ->type_name("FILE")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(true);
+    add_texts(*command, "--texts", options->texts, "Held-out texts");
     CLI::Option* tasks =
         command
             ->add_option("--tasks", options->kinds,
@@ -46,9 +42,7 @@ Command add_train_eval(CLI::App& train) {
     command->add_option("--json", options->json, "Writes all numbers into this file")->type_name("FILE");
     command->add_option("--seed", options->seed, "Of redrawn tokens and of the intervals (default 0)")
         ->type_name("N");
-    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
-        ->type_name("N")
-        ->check(CLI::Range(0, 4096));
+    add_threads(*command, options->threads);
     return [options, tasks] {
         options->tasks = tasks->count() > 0;
         std::erase(options->kinds, std::string()); // which --tasks without a kind gives

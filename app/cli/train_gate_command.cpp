@@ -1,4 +1,5 @@
 #include "app/cli/commands.h"
+#include "app/cli/training_options.h"
 #include "app/options/engine_module.h"
 #include "app/options/train_gate_options.h"
 
@@ -19,14 +20,7 @@ Command add_train_gate_command(CLI::App& app) {
     command->add_option("--model", options->model, "A checkpoint folder or a .gguf file")
         ->required()
         ->type_name("MODEL");
-    command
-        ->add_option("--texts", options->texts,
-                     "Texts: .jsonl files of prompts with answers, or plain texts; every eighth text is held "
-                     "out. May be repeated")
-        ->required()
-        ->type_name("FILE")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(true);
+    add_texts(*command, "--texts", options->texts, "Texts", held_out_texts)->required();
     command
         ->add_option("-o,--out", options->out,
                      "The gate. FILE.part beside it is the training so far: the same command goes on from it")
@@ -40,12 +34,8 @@ Command add_train_gate_command(CLI::App& app) {
     command->add_option("--steps", options->steps, "Steps (default 3000)")
         ->type_name("N")
         ->check(CLI::Range(1, 10'000'000));
-    command->add_option("--batch", options->batch, "Texts of a step (default 4)")
-        ->type_name("N")
-        ->check(CLI::Range(1, 4096));
-    command->add_option("--length", options->length, "Most tokens of a text (default 512)")
-        ->type_name("N")
-        ->check(CLI::Range(64, 1 << 20));
+    add_batch(*command, options->batch);
+    add_length(*command, options->length);
     command
         ->add_option(
             "--width", options->width,
@@ -53,11 +43,7 @@ Command add_train_gate_command(CLI::App& app) {
             "of its changes)")
         ->type_name("N")
         ->check(CLI::Range(1, 65536));
-    command
-        ->add_option("--learning-rate", options->learning_rate,
-                     "Of AdamW (default 0.003, locret and lookahead_kv 0.002)")
-        ->type_name("X")
-        ->check(CLI::Range(1e-8, 1.0));
+    add_learning_rate(*command, options->learning_rate, "0.003, locret and lookahead_kv 0.002");
     command
         ->add_option(
             "--capacity", options->capacity,
@@ -89,9 +75,7 @@ Command add_train_gate_command(CLI::App& app) {
     command->add_option("--seed", options->seed, "Of the first weights and the order of texts (default 0)")
         ->type_name("N");
     command->add_flag("--restart", options->restart, "Begin again, whatever FILE.part holds");
-    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
-        ->type_name("N")
-        ->check(CLI::Range(0, 4096));
+    add_threads(*command, options->threads);
     return [options] { return engine_module().carry_out(*options); };
 }
 

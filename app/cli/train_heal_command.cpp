@@ -1,10 +1,9 @@
-#include "app/base/output.h"
 #include "app/cli/train_commands.h"
 #include "app/cli/train_model_options.h"
-#include "app/options/engine_module.h"
 #include "app/options/train_heal_options.h"
 
 #include <memory>
+#include <utility>
 
 namespace refreshlab::app {
 
@@ -32,12 +31,7 @@ Command add_train_heal(CLI::App& train) {
         ->type_name("W")
         ->check(CLI::Range(0.0, 1.0));
     add_training_options(*command, *options, "0.001");
-    const auto read_recipe = add_recipe_option(*command);
-    return [options, read_recipe] {
-        read_recipe();
-        options->command = command_line();
-        return engine_module().carry_out(*options);
-    };
+    return training_command(*command, std::move(options));
 }
 
 } // namespace refreshlab::app

@@ -1,8 +1,11 @@
 #include "app/cli/train_model_options.h"
 
+#include "app/cli/training_options.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/signals/nearest_name.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -57,13 +60,7 @@ void read_recipe(CLI::App& command, const std::string& file) {
 } // namespace
 
 void add_training_options(CLI::App& command, TrainModelOptions& options, const std::string& rate) {
-    command
-        .add_option("--texts", options.texts,
-                    "Texts: .jsonl files of prompts with answers, or plain texts; every eighth text is held "
-                    "out. May be repeated")
-        ->type_name("FILE")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(true);
+    add_texts(command, "--texts", options.texts, "Texts", held_out_texts);
     command
         .add_option("-o,--out", options.out,
                     "The model folder that is made. DIR.part beside it is the training so far: the same "
@@ -87,15 +84,21 @@ void add_training_options(CLI::App& command, TrainModelOptions& options, const s
     command.add_option("--steps", options.steps, "Steps (default 1000)")
         ->type_name("N")
         ->check(CLI::Range(1, 10'000'000));
-    command.add_option("--batch", options.batch, "Texts of a step (default 4)")
+    add_batch(command, options.batch);
+    command
+        .add_option("--pack", options.pack,
+                    "Texts of a step that have at most so many tokens together go through the model at once: "
+                    "faster, and takes more memory (default 0: one after the other)")
         ->type_name("N")
-        ->check(CLI::Range(1, 4096));
-    command.add_option("--length", options.length, "Most tokens of a text (default 512)")
-        ->type_name("N")
-        ->check(CLI::Range(64, 1 << 20));
-    command.add_option("--learning-rate", options.learning_rate, "Of AdamW (default " + rate + ")")
-        ->type_name("X")
-        ->check(CLI::Range(1e-8, 1.0));
+        ->check(CLI::Range(0, 1 << 24));
+    command
+        .add_option("--products", options.products,
+                    "Products of matrices: f32 (the default), or bf16, which is faster on processors that "
+                    "have it, and keeps weights and all else in f32")
+        ->type_name("DTYPE")
+        ->check(CLI::IsMember({"f32", "bf16"}));
+    add_length(command, options.length);
+    add_learning_rate(command, options.learning_rate, rate);
     command
         .add_option(
             "--schedule", options.schedule,
@@ -112,10 +115,27 @@ void add_training_options(CLI::App& command, TrainModelOptions& options, const s
         .add_option("--seed", options.seed, "Of first weights, readings and the order of texts (default 0)")
         ->type_name("N");
     command.add_option("--device", options.device, "cpu (the default) or cuda[:i]")->type_name("NAME");
-    command.add_option("--threads", options.threads, "CPU threads; 0 = all cores that this process may use")
-        ->type_name("N")
-        ->check(CLI::Range(0, 4096));
+    add_threads(command, options.threads);
     command.add_flag("--restart", options.restart, "Begin again, whatever DIR.part holds");
+}
+
+void add_whole_model_options(CLI::App& command, WholeModelOptions& options) {
+    command
+        .add_option("--optimizer", options.optimizer,
+                    "adamw (the default), or muon: Muon for the matrices of layers, AdamW for all else")
+        ->type_name("NAME")
+        ->check(CLI::IsMember({"adamw", "muon"}));
+    command
+        .add_option("--weight-decay", options.weight_decay,
+                    fmt::format("Of matrices (default {})", options.weight_decay))
+        ->type_name("X")
+        ->check(CLI::Range(0.0, 10.0));
+    command
+        .add_option("--dropout", options.dropout,
+                    "Share of keys, of what layers add, and of embeddings that is dropped in training; "
+                    "written to config.json, where MC dropout reads it (default: as config.json has it)")
+        ->type_name("SHARE")
+        ->check(CLI::Range(0.0, 0.9));
 }
 
 void add_reading_options(CLI::App& command, StudentReadingOptions& options, const std::string& shares) {

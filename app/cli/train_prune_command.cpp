@@ -1,4 +1,5 @@
 #include "app/cli/train_commands.h"
+#include "app/cli/training_options.h"
 #include "app/options/engine_module.h"
 #include "app/options/train_prune_options.h"
 
@@ -19,17 +20,9 @@ Command add_train_prune(CLI::App& train) {
     command->add_option("--ffn", options->ffn, "Width of the MLPs (default: the model's)")
         ->type_name("I")
         ->check(CLI::Range(1, 1 << 20));
-    command
-        ->add_option(
-            "--text", options->texts,
-            "Texts on which channels are scored: .jsonl files of prompts with answers, or plain texts "
-            "(default: the bundled stories). May be repeated")
-        ->type_name("FILE")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(true);
-    command->add_option("--length", options->length, "Most tokens of a text (default 512)")
-        ->type_name("N")
-        ->check(CLI::Range(64, 1024));
+    add_texts(*command, "--text", options->texts, "Texts on which channels are scored",
+              " (default: the bundled stories)");
+    add_length(*command, options->length, 1024);
     command->add_option("--most-texts", options->most_texts, "Texts that are read at most (default 512)")
         ->type_name("N")
         ->check(CLI::Range(1, 1 << 20));
@@ -46,9 +39,7 @@ Command add_train_prune(CLI::App& train) {
     command->add_option("--dtype", options->dtype, "Of the weights: f32 (the default), bf16, f16")
         ->type_name("DTYPE")
         ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
-        ->type_name("N")
-        ->check(CLI::Range(0, 4096));
+    add_threads(*command, options->threads);
     return [options] { return engine_module().carry_out(*options); };
 }
 

@@ -1,10 +1,9 @@
-#include "app/base/output.h"
 #include "app/cli/train_commands.h"
 #include "app/cli/train_model_options.h"
-#include "app/options/engine_module.h"
 #include "app/options/train_teacher_options.h"
 
 #include <memory>
+#include <utility>
 
 namespace refreshlab::app {
 
@@ -16,16 +15,9 @@ Command add_train_teacher(CLI::App& train) {
         ->type_name("FILE");
     command->add_option("--tokenizer", options->tokenizer, "A folder with tokenizer.json, or a model")
         ->type_name("DIR");
-    command->add_option("--weight-decay", options->weight_decay, "Of matrices (default 0.1)")
-        ->type_name("X")
-        ->check(CLI::Range(0.0, 10.0));
+    add_whole_model_options(*command, *options);
     add_training_options(*command, *options, "0.001");
-    const auto read_recipe = add_recipe_option(*command);
-    return [options, read_recipe] {
-        read_recipe();
-        options->command = command_line();
-        return engine_module().carry_out(*options);
-    };
+    return training_command(*command, std::move(options));
 }
 
 } // namespace refreshlab::app

@@ -7,14 +7,17 @@
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/model/derive/write_folder.h"
 #include "engine/train/loss_table.h"
 #include "engine/train/models/judge_student.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace refreshlab::app {
 
@@ -30,6 +33,28 @@ at::ScalarType stored_dtype(const std::string& name) {
 
 fs::path without_slash(const fs::path& folder) {
     return folder.has_filename() ? folder : folder.parent_path();
+}
+
+constexpr std::pair<const char*, double Dropout::*> dropout_keys[] = {
+    {"attention_dropout", &Dropout::attention},
+    {"resid_dropout", &Dropout::residual},
+    {"embd_dropout", &Dropout::embedding}};
+
+Dropout declared_dropout(const nlohmann::json& config) {
+    Dropout dropout;
+    for (const auto& [key, share] : dropout_keys)
+        if (const auto found = config.find(key); found != config.end() && found->is_number())
+            dropout.*share = found->get<double>();
+    return dropout;
+}
+
+/// So that config.json says what the weights were trained with.
+void declare_dropout(const fs::path& folder, const Dropout& dropout) {
+    nlohmann::json config = read_json_file(folder / "config.json");
+    const Dropout declared = declared_dropout(config);
+    for (const auto& [key, share] : dropout_keys)
+        if (declared.*share != dropout.*share) config[key] = dropout.*share;
+    write_file(folder / "config.json", json_text(config, 2) + "\n");
 }
 
 /// A folder that gets its name when it is whole, and is gone else.
@@ -90,11 +115,21 @@ ModelTraining training_of(const TrainModelOptions& options, const std::string& n
     how.name = name;
     how.steps = options.steps;
     how.batch = options.batch;
+    how.pack = options.pack;
+    if (options.products == "bf16") how.products = TrainablePass::Products::bf16;
     how.learning_rate = options.learning_rate > 0 ? options.learning_rate : learning_rate;
     how.schedule =
         options.schedule == "linear" ? TrainingPlan::Schedule::linear : TrainingPlan::Schedule::cosine;
     how.seed = options.seed;
     return how;
+}
+
+void train_whole(ModelTraining& how, const WholeModelOptions& options, const ModelSource& source) {
+    how.muon = options.optimizer == "muon";
+    how.weight_decay = options.weight_decay;
+    for (const auto& text : source.folder_texts(source.config(), "float32"))
+        if (text.name == "config.json") how.dropout = declared_dropout(nlohmann::json::parse(text.text));
+    if (options.dropout) how.dropout = {*options.dropout, *options.dropout, *options.dropout};
 }
 
 RunConfig pair_to_train(const TrainModelOptions& options, const std::string& teacher,
@@ -189,6 +224,7 @@ int train_model(const TrainModelOptions& options, ModelTraining how, const Model
 
     NewFolder folder(out);
     write_folder(source, *trainer.model(stored_dtype(options.dtype)), folder.now());
+    if (!how.low_rank) declare_dropout(folder.now(), how.dropout);
     // Judged as it is stored.
     const auto stored = LlamaModel::load(folder.now(), student.device(), at::kFloat);
     texts[0].resize(std::min(texts[0].size(), static_cast<size_t>(options.judged)));
@@ -207,8 +243,9 @@ int train_model(const TrainModelOptions& options, ModelTraining how, const Model
         return 128 + interrupted();
     }
     finding->result.figures.push_back(losses());
-    finding->result.notes.push_back(
-        fmt::format("Loss of the newest steps {:.5g}.", newest_loss(trainer.losses())));
+    finding->result.notes.push_back(fmt::format("{} steps read {} tokens. Loss of the newest steps {:.5g}.",
+                                                trainer.steps_done(), trainer.tokens_read(),
+                                                newest_loss(trainer.losses())));
     write_file(
         folder.now() / "README.md",
         fmt::format(

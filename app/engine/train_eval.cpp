@@ -5,6 +5,7 @@
 #include "app/options/run_options.h"
 #include "app/options/train_eval_options.h"
 #include "engine/base/error.h"
+#include "engine/base/interrupt.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/base/model_path.h"
@@ -18,6 +19,9 @@
 namespace refreshlab::app {
 
 namespace {
+
+/// Leaves a measurement between two runs.
+struct Stopped {};
 
 nlohmann::json json_of(const StudyCell& cell) {
     return std::visit(
@@ -92,11 +96,18 @@ int carry_out(const TrainEvalOptions& options) {
     card.texts.assign(options.texts.begin(), options.texts.end());
     card.kinds = options.kinds;
     if (options.tasks && card.kinds.empty()) card.kinds = {"roll_call", "company", "chronicle"};
+    note_interrupts();
     StudyResult result;
-    {
+    try {
         WorkProgress progress;
-        card.study.progress = [&](double done, const std::string& what) { progress.show(done, what); };
+        card.study.progress = [&](double done, const std::string& what) {
+            if (interrupted() != 0) throw Stopped();
+            progress.show(done, what);
+        };
         result = measure_pair_card(card);
+    } catch (const Stopped&) {
+        say("interrupted: nothing was written\n");
+        return 128 + interrupted();
     }
     const std::string text = card_of(options, result);
     write_file(options.out, text);

@@ -23,7 +23,6 @@ int carry_out(const TrainStudentOptions& options) {
     require_option(training_a_student, "--student", options.student);
     check_training_files(options, {{"--teacher", options.teacher}, {"--student", options.student}});
     ModelTraining how = training_of(options, "student", 5e-4);
-    how.weight_decay = options.weight_decay;
     how.next_token = options.alone ? 1 : options.next_token;
     how.shares = shares_of(options, 0.25, 0.25);
     const OfflineModel offline(pair_to_train(options, options.teacher, options.student));
@@ -33,6 +32,7 @@ int carry_out(const TrainStudentOptions& options) {
     how.student = model_fingerprint(pair.student_dir) +
                   (is_derivation(pair.student_dir) ? model_fingerprint(pair.teacher_dir) : std::string());
     const auto source = source_of_student(pair);
+    train_whole(how, options, *source);
     return train_model(
         options, how, pair, options.alone ? nullptr : pair.teacher.get(), *pair.student, *source,
         [&](const TrainedModel& trained) -> std::optional<Finding> {

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,6 +46,15 @@ void show_losses(const TrainingFiles& files, const std::function<StudyTable()>& 
         write_study(so_far, files.csv);
     } catch (const Error&) { // the training is worth more
     }
+}
+
+/// Gives large blocks back to the system when they are free. The program keeps them for decode steps, which want the same sizes again; the
+/// tensors of a training have other sizes in each step. On the bundled teacher's shape the heap had grown to 3.2 GB after 290 steps, and a
+/// quarter of the time went into its lists. So it stays at 1.3 GB. The time is about the same: pages are made instead.
+void return_large_blocks() {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
 }
 
 int64_t tokens_of(const std::vector<TrainingText>& texts) {
@@ -103,6 +113,7 @@ void begin_training(Trainer& trainer, const TrainingFiles& files, bool restart,
         say("going on after step {} of {} ({})\n", trainer.steps_done(), trainer.steps(),
             files.part.string());
     note_interrupts();
+    return_large_blocks();
 }
 
 bool train_to_end(Trainer& trainer, const TrainingFiles& files, const std::function<StudyTable()>& losses,

@@ -5,8 +5,9 @@
 namespace refreshlab::app {
 
 /// What `train student` was asked for.
-struct TrainStudentOptions : TrainModelOptions, StudentReadingOptions {
-    double next_token = 0.5, weight_decay = 0.01;
+struct TrainStudentOptions : TrainModelOptions, WholeModelOptions, StudentReadingOptions {
+    TrainStudentOptions() { weight_decay = 0.01; }
+    double next_token = 0.5;
     bool alone = false; ///< without a teacher's entries and rows
 };
 

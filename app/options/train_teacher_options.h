@@ -5,9 +5,9 @@
 namespace refreshlab::app {
 
 /// What `train teacher` was asked for.
-struct TrainTeacherOptions : TrainModelOptions {
+struct TrainTeacherOptions : TrainModelOptions, WholeModelOptions {
+    TrainTeacherOptions() { weight_decay = 0.1; }
     std::string shape, tokenizer;
-    double weight_decay = 0.1;
 };
 
 } // namespace refreshlab::app

@@ -23,14 +23,15 @@ at::Tensor FrozenLlama::run(std::span<const int32_t> ids, const Change& change, 
 }
 
 void FrozenLlama::run_soft(const Entries& text, const TokenGate& gate, const Watch& watch) const {
+    const at::Tensor soft = gate.soft_tokens();
+    const TrainablePass::Text behind{soft.size(0), &text, text.k.front().size(0)};
     TrainablePass::Around around;
-    around.before = &text;
-    around.first = text.k.front().size(0);
+    around.texts = {&behind, 1};
     around.added = [&](int64_t layer, Projection place, const at::Tensor& rows) {
         return gate.change(layer, place, rows, training_math());
     };
     around.watch = watch;
-    static_cast<void>(m_pass.run(gate.soft_tokens(), around));
+    static_cast<void>(m_pass.run(soft, around));
 }
 
 } // namespace refreshlab

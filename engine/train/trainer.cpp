@@ -5,6 +5,7 @@
 #include "engine/base/json_text.h"
 #include "engine/model/checkpoint/safetensors_file.h"
 #include "engine/text/digest.h"
+#include "engine/train/muon.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <random>
 
 namespace refreshlab {
@@ -71,6 +73,22 @@ struct Trainer::Impl {
         }
         return texts[order[static_cast<size_t>(number % n)]];
     }
+    /// The state of the optimisers, as it stands: a name and a tensor for each part of each weight.
+    [[nodiscard]] std::vector<NamedTensor> state() const {
+        std::vector<NamedTensor> tensors;
+        const size_t adam = weights.size() - (muon ? muon->momenta().size() : 0);
+        for (size_t i = 0; i < weights.size(); ++i) {
+            tensors.push_back({fmt::format("weights.{}", i), weights[i].detach()});
+            if (i < adam) {
+                const auto& both = moments(weights[i]);
+                tensors.push_back({fmt::format("exp_avg.{}", i), both.exp_avg()});
+                tensors.push_back({fmt::format("exp_avg_sq.{}", i), both.exp_avg_sq()});
+            } else {
+                tensors.push_back({fmt::format("momentum.{}", i), muon->momenta()[i - adam]});
+            }
+        }
+        return tensors;
+    }
     [[nodiscard]] torch::optim::AdamWParamState& moments(const at::Tensor& weight) const {
         auto& state = optimizer->state()[weight.unsafeGetTensorImpl()];
         if (!state) {
@@ -101,6 +119,7 @@ struct Trainer::Impl {
     TrainingPlan plan;
     std::vector<at::Tensor> weights = {};
     std::unique_ptr<torch::optim::AdamW> optimizer = {};
+    std::optional<Muon> muon = {}; ///< of the last weights
     std::vector<TrainingStep> losses = {};
     std::vector<size_t> order = {}; ///< of the epoch
     int64_t epoch = 0;
@@ -112,7 +131,8 @@ Trainer::Trainer(const std::vector<TrainingText>& texts, TrainingPlan plan)
 }
 Trainer::~Trainer() = default;
 
-void Trainer::train(std::vector<at::Tensor> weights, const std::vector<at::Tensor>& plain) {
+void Trainer::train(std::vector<at::Tensor> weights, const std::vector<at::Tensor>& plain,
+                    const std::vector<at::Tensor>& matrices) {
     Impl& m = *m_impl;
     RL_ASSERT(m.optimizer == nullptr);
     const auto options = [&](double decay) {
@@ -126,11 +146,13 @@ void Trainer::train(std::vector<at::Tensor> weights, const std::vector<at::Tenso
     if (!weights.empty()) groups.push_back(group(weights, m.plan.weight_decay));
     if (!plain.empty()) groups.push_back(group(plain, 0));
     weights.insert(weights.end(), plain.begin(), plain.end());
-    RL_ASSERT(!weights.empty());
+    weights.insert(weights.end(), matrices.begin(), matrices.end());
+    RL_ASSERT(!groups.empty());
     for (at::Tensor& weight : weights)
         weight.set_requires_grad(true);
     m.weights = std::move(weights);
     m.optimizer = std::make_unique<torch::optim::AdamW>(std::move(groups), options(m.plan.weight_decay));
+    if (!matrices.empty()) m.muon.emplace(matrices, m.plan.weight_decay, m.plan.muon_products);
 }
 
 int64_t Trainer::steps() const {
@@ -146,15 +168,22 @@ const std::vector<TrainingStep>& Trainer::losses() const {
 void Trainer::step() {
     Impl& m = *m_impl;
     RL_ASSERT(m.done() < m.plan.steps);
-    m.optimizer->zero_grad();
+    for (at::Tensor& weight : m.weights)
+        weight.mutable_grad().reset();
     TrainingStep mean;
     const auto share = 1 / static_cast<double>(m.plan.batch);
     bool finite = true;
-    for (int64_t i = 0; i < m.plan.batch && finite; ++i) {
-        const int64_t number = m.done() * m.plan.batch + i;
-        const TrainingLoss one = loss(m.text_at(number), number);
-        (one.total * share).backward();
-        add(mean, one, share);
+    const int64_t end = (m.done() + 1) * m.plan.batch;
+    for (int64_t first = m.done() * m.plan.batch, next = first; first < end && finite; first = next) {
+        std::vector<const TrainingText*> together;
+        int64_t tokens = 0;
+        do {
+            together.push_back(&m.text_at(next++));
+            tokens += std::ssize(together.back()->ids);
+        } while (next < end && tokens + std::ssize(m.text_at(next).ids) <= m.plan.pack);
+        const TrainingLoss some = loss_together(together, first);
+        (some.total * share).backward();
+        add(mean, some, share);
         finite = std::isfinite(mean.total);
     }
     if (!finite || !m.bounded())
@@ -164,7 +193,32 @@ void Trainer::step() {
     for (auto& group : m.optimizer->param_groups())
         static_cast<torch::optim::AdamWOptions&>(group.options()).lr(m.rate());
     m.optimizer->step();
+    if (m.muon) m.muon->step(m.rate());
     m.losses.push_back(std::move(mean));
+}
+
+TrainingLoss Trainer::loss_together(std::span<const TrainingText* const> texts, int64_t number) const {
+    TrainingLoss sum = loss(*texts.front(), number);
+    for (size_t i = 1; i < texts.size(); ++i) {
+        const TrainingLoss one = loss(*texts[i], number + static_cast<int64_t>(i));
+        sum.total = sum.total + one.total;
+        for (size_t part = 0; part < sum.parts.size(); ++part)
+            sum.parts[part] += one.parts[part];
+    }
+    return sum;
+}
+
+int64_t Trainer::tokens_read() const {
+    const Impl& m = *m_impl;
+    const int64_t all = m.done() * m.plan.batch, n = std::ssize(m.texts), epochs = all / n;
+    const auto tokens = [&](size_t text) { return std::ssize(m.texts[text].ids); };
+    int64_t epoch = 0, rest = 0;
+    for (size_t text = 0; text < m.texts.size(); ++text)
+        epoch += tokens(text);
+    const auto order = order_of(m.texts.size(), m.plan.seed, static_cast<uint64_t>(epochs));
+    for (int64_t i = 0; i < all % n; ++i)
+        rest += tokens(order[static_cast<size_t>(i)]);
+    return epochs * epoch + rest;
 }
 
 TrainingStep Trainer::loss_of(const std::vector<TrainingText>& texts) const {
@@ -178,13 +232,9 @@ TrainingStep Trainer::loss_of(const std::vector<TrainingText>& texts) const {
 
 void Trainer::checkpoint(const std::filesystem::path& path) const {
     const Impl& m = *m_impl;
-    std::vector<NamedTensor> tensors;
-    for (size_t i = 0; i < m.weights.size(); ++i) {
-        const auto& moments = m.moments(m.weights[i]);
-        tensors.push_back({fmt::format("weights.{}", i), m.weights[i].detach().contiguous()});
-        tensors.push_back({fmt::format("exp_avg.{}", i), moments.exp_avg().contiguous()});
-        tensors.push_back({fmt::format("exp_avg_sq.{}", i), moments.exp_avg_sq().contiguous()});
-    }
+    std::vector<NamedTensor> tensors = m.state();
+    for (NamedTensor& tensor : tensors)
+        tensor.tensor = tensor.tensor.contiguous();
     nlohmann::json losses = nlohmann::json::array();
     for (const TrainingStep& step : m.losses)
         losses.push_back({step.total, step.parts});
@@ -218,19 +268,16 @@ void Trainer::resume(const std::filesystem::path& path) {
         refuse("its losses cannot be read");
     }
     if (losses.empty() || std::ssize(losses) > m.plan.steps) refuse("its losses are not those of its steps");
+    const std::vector<NamedTensor> state = m.state();
     std::vector<at::Tensor> read;
-    for (size_t i = 0; i < m.weights.size(); ++i) {
-        for (const char* part : {"weights", "exp_avg", "exp_avg_sq"})
-            read.push_back(file.read(fmt::format("{}.{}", part, i), m.weights[i].sizes(), at::kFloat));
-    }
+    for (const auto& [name, tensor] : state)
+        read.push_back(file.read(name, tensor.sizes(), at::kFloat));
     const c10::AutoGradMode off(false);
-    for (size_t i = 0; i < m.weights.size(); ++i) {
-        auto& moments = m.moments(m.weights[i]);
-        m.weights[i].copy_(read[3 * i]);
-        moments.exp_avg().copy_(read[3 * i + 1]);
-        moments.exp_avg_sq().copy_(read[3 * i + 2]);
-        moments.step(std::ssize(losses));
-    }
+    for (size_t i = 0; i < state.size(); ++i)
+        at::Tensor(state[i].tensor).copy_(read[i]);
+    for (const auto& group : m.optimizer->param_groups())
+        for (const at::Tensor& weight : group.params())
+            m.moments(weight).step(std::ssize(losses));
     m.losses = std::move(losses);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,14 @@ struct TrainingPlan {
     double learning_rate = 1e-3;
     double weight_decay = 0.01;
     double clip = 0; ///< the largest norm of all gradients together; 0: any
+    int64_t pack =
+        0; ///< texts of a step that have so many tokens together are read at once; a longer one by itself
+    at::ScalarType muon_products = at::kFloat; ///< of Muon, where the training gives it matrices
     Schedule schedule = Schedule::linear;
     uint64_t seed = 0; ///< of the order of texts
 };
 
-/// Loss of one text.
+/// Loss of one text, or the sum over some.
 struct TrainingLoss {
     at::Tensor total;          ///< scalar, with gradients to what is trained
     std::vector<double> parts; ///< unweighted, in an order that does not change
@@ -43,7 +47,7 @@ struct TrainingStep {
     std::vector<double> parts;
 };
 
-/// Trains weights with AdamW (libtorch's). The rate rises over the first twentieth of the steps and then falls (our choice). Each epoch has
+/// Trains weights with AdamW (libtorch's), and matrices with Muon where the training says so. The rate rises over the first twentieth of the steps and then falls (our choice). Each epoch has
 /// the texts in an order of its own, drawn from the seed; a step is the mean over its texts.
 ///
 /// Resuming  checkpoint() has weights, moments, step and losses. A training that goes on from it has the bits of one that was never left,
@@ -63,6 +67,8 @@ public:
     [[nodiscard]] int64_t steps() const; ///< that it shall make
     [[nodiscard]] int64_t steps_done() const;
     [[nodiscard]] const std::vector<TrainingStep>& losses() const;
+    /// Of the texts that the steps so far have read.
+    [[nodiscard]] int64_t tokens_read() const;
 
     /// One step. Throws Error{failure} where the loss or a gradient is not finite; nothing has changed then.
     void step();
@@ -73,10 +79,16 @@ protected:
     /// \param texts  not empty (asserted); outlive this
     Trainer(const std::vector<TrainingText>& texts, TrainingPlan plan);
     /// Says what is trained; once, before anything else.
-    /// \param plain  weights without decay
-    void train(std::vector<at::Tensor> weights, const std::vector<at::Tensor>& plain = {});
+    /// \param plain     weights without decay
+    /// \param matrices  what Muon trains
+    void train(std::vector<at::Tensor> weights, const std::vector<at::Tensor>& plain = {},
+               const std::vector<at::Tensor>& matrices = {});
     /// \param number  of the text among all that the training reads, repetitions too: what is drawn for it depends on this and on nothing else
     [[nodiscard]] virtual TrainingLoss loss(const TrainingText& text, int64_t number) const = 0;
+    /// The sum over texts that are read at once. Where this is not overridden it reads one after the other.
+    /// \param number  of the first; the others follow
+    [[nodiscard]] virtual TrainingLoss loss_together(std::span<const TrainingText* const> texts,
+                                                     int64_t number) const;
 
 private:
     struct Impl;

@@ -126,15 +126,51 @@ TEST_CASE("the recipes of the repository can be read", "[cli][train]") {
     const Scratch scratch("train-recipes");
     int64_t recipes = 0;
     for (const auto& entry : fs::directory_iterator(RL_SOURCE_DIR "/assets/recipes")) {
-        const std::string what = refreshlab::read_json_file(entry.path()).at("train").get<std::string>();
-        const Outcome made = refreshlab_cli({"train", what, "--recipe", entry.path().string(), "--out",
-                                             scratch / what, "--steps", "1", "--batch", "1", "--length", "64",
-                                             "--judged", "1", "--threads", "1"});
+        const nlohmann::json recipe = refreshlab::read_json_file(entry.path());
+        const std::string what = recipe.at("train").get<std::string>();
+        std::vector<std::string> words{"train",    what,
+                                       "--recipe", entry.path().string(),
+                                       "--out",    scratch / entry.path().stem().string()};
+        const auto missing = [&](const std::string& option, const std::string& value) {
+            if (!recipe.contains(option)) words.insert(words.end(), {"--" + option, value});
+        };
+        missing("texts", "assets/prompts/roll_call.jsonl");
+        if (what == "tokenizer") {
+            words.insert(words.end(), {"--vocab", "300"});
+        } else {
+            words.insert(words.end(), {"--steps", "1", "--batch", "1", "--length", "64", "--judged", "1",
+                                       "--threads", "1"});
+            if (what == "teacher") missing("tokenizer", "assets/models/llama-tales-student");
+            if (what == "student") missing("teacher", "assets/models/llama-tales-teacher");
+            if (what == "student") missing("student", "assets/models/llama-tales-student");
+        }
+        const Outcome made = refreshlab_cli(words);
         INFO(made.err);
         CHECK(made.status == 0);
         ++recipes;
     }
-    CHECK(recipes > 0);
+    CHECK(recipes > 1);
+}
+
+TEST_CASE("a training with Muon, dropout, bf16 and packs says so in its folder", "[cli][train]") {
+    const Scratch scratch("train-muon");
+    const std::string out = scratch / "teacher";
+    const Outcome made = refreshlab_cli(training("teacher", out,
+                                                 {"--optimizer", "muon", "--dropout", "0.125", "--products",
+                                                  "bf16", "--pack", "256", "--batch", "4"}));
+    INFO(made.err);
+    REQUIRE(made.status == 0);
+    CHECK_THAT(made.out, ContainsSubstring("3 steps read"));
+    CHECK_THAT(refreshlab::read_file(out + "/README.md"), ContainsSubstring(R"("optimizer":"muon")"));
+    const nlohmann::json config = refreshlab::read_json_file(out + "/config.json");
+    for (const char* key : {"attention_dropout", "resid_dropout", "embd_dropout"})
+        CHECK(config.at(key).get<double>() == 0.125);
+    // Without the option it is what config.json declares.
+    REQUIRE(refreshlab_cli(training("teacher", scratch / "declared")).status == 0);
+    CHECK_THAT(refreshlab::read_file(scratch / "declared/README.md"),
+               ContainsSubstring(R"("dropout":[0.05,0.05,0.05])"));
+    refused_with(training("heal", scratch / "healed", {"--optimizer", "muon"}), "--optimizer");
+    refused_with(training("teacher", scratch / "other", {"--dropout", "1"}), "--dropout");
 }
 
 TEST_CASE("what train is asked for wrongly is one line", "[cli][train][bad-input]") {

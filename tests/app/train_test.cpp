@@ -7,8 +7,11 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 namespace train_cli_test {
@@ -124,6 +127,42 @@ TEST_CASE("a pair's card has the numbers of the study and of the runs", "[cli][t
                             scratch / "tale.txt", "--limit", "1", "-o", card, "--json", numbers})
                 .status == 0);
     CHECK(read_json_file(numbers)["texts"][0]["tokens"].get<int>() > 100);
+}
+
+TEST_CASE("a card that a signal stops is not written, and one line says so", "[cli][train]") {
+    const Scratch scratch("train-eval-stopped");
+    const std::string program = RL_BUILD_DIR "/refreshlab", card = scratch / "card.md";
+    int words[2];
+    REQUIRE(pipe(words) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(words[1], STDERR_FILENO);
+        close(words[0]);
+        close(words[1]);
+        if (chdir(RL_SOURCE_DIR) != 0) _exit(126);
+        execl(program.c_str(), program.c_str(), "train", "eval", "--teacher",
+              "assets/models/llama-tales-teacher", "--student", "assets/models/llama-tales-student",
+              "--tasks", "chronicle", "--threads", "1", "-o", card.c_str(), nullptr);
+        _exit(127);
+    }
+    close(words[1]);
+    std::string said;
+    char letter = 0;
+    bool sent = false;
+    while (read(words[0], &letter, 1) == 1) {
+        said += letter;
+        if (!sent && letter == '\n' && said.find("loading the models") != std::string::npos) {
+            kill(child, SIGINT);
+            sent = true;
+        }
+    }
+    close(words[0]);
+    int state = 0;
+    REQUIRE(waitpid(child, &state, 0) == child);
+    INFO(said);
+    CHECK((WIFEXITED(state) && WEXITSTATUS(state) == 128 + SIGINT));
+    CHECK_THAT(said, ContainsSubstring("interrupted: nothing was written\n"));
+    CHECK(!fs::exists(card));
 }
 
 TEST_CASE("what a training command is asked for wrongly is one line", "[cli][train][bad-input]") {

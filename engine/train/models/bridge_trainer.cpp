@@ -98,11 +98,10 @@ TrainingLoss BridgeTrainer::loss(const TrainingText& text, int64_t number) const
     const int64_t seen = plan.refreshed.empty() ? plan.first : plan.refreshed.back();
     const TeacherReading teacher = read_with(m_teacher, text.ids);
     const TrainablePass::Entries before = mapped(*teacher.cache, seen);
-    TrainablePass::Around around;
-    around.before = &before;
-    around.first = plan.first;
-    around.refreshed = plan.refreshed;
     const auto own = std::span(text.ids).subspan(static_cast<size_t>(plan.first));
+    const TrainablePass::Text read{std::ssize(own), &before, plan.first, plan.refreshed};
+    TrainablePass::Around around;
+    around.texts = {&read, 1};
     const at::Tensor logits = m_pass.logits_of(m_pass.run(m_pass.embedded(own), around));
     // Over the tokens that both have.
     const int64_t vocab = std::min(logits.size(1), teacher.rows.size(1));

@@ -6,11 +6,14 @@
 #include "engine/train/text_loss.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cmath>
+#include <random>
 
 namespace refreshlab {
 
@@ -28,6 +31,8 @@ TrainingPlan plan_of(const ModelTraining& how) {
     plan.clip = how.clip;
     plan.schedule = how.schedule;
     plan.seed = how.seed;
+    plan.pack = how.pack;
+    if (how.products == TrainablePass::Products::bf16) plan.muon_products = at::kBFloat16;
     return plan;
 }
 
@@ -47,6 +52,15 @@ model_of(const LlamaModel& like, const LlamaWeights& from, at::ScalarType dtype,
     return LlamaModel::of_weights(like.config(), std::move(weights), like.device(), dtype);
 }
 
+/// A generator of its own for each pass, so that a training that goes on draws what it would have drawn.
+at::Generator dropout_generator(uint64_t seed, int64_t number) {
+    std::seed_seq words{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
+                        static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32), 2U};
+    std::array<uint32_t, 2> drawn{};
+    words.generate(drawn.begin(), drawn.end());
+    return at::detail::createCPUGenerator(uint64_t{drawn[0]} << 32 | drawn[1]);
+}
+
 } // namespace
 
 std::string ModelTraining::recipe() const {
@@ -58,6 +72,10 @@ std::string ModelTraining::recipe() const {
                         {"clip", clip},
                         {"schedule", schedule == TrainingPlan::Schedule::linear ? "linear" : "cosine"},
                         {"seed", seed},
+                        {"optimizer", muon ? "muon" : "adamw"},
+                        {"pack", pack},
+                        {"products", products == TrainablePass::Products::bf16 ? "bf16" : "f32"},
+                        {"dropout", {dropout.attention, dropout.residual, dropout.embedding}},
                         {"next_token", next_token},
                         {"shares", {shares.alone, shares.prefix, shares.refreshed()}},
                         {"longest", shares.longest},
@@ -110,18 +128,19 @@ ModelTrainer::ModelTrainer(const LlamaModel* teacher, const LlamaModel& student,
     , m_teacher(teacher)
     , m_student(student)
     , m_how(how)
-    , m_pass(student, how.name == "heal" ? "healing a student" : "training a " + how.name) {
+    , m_pass(student, how.name == "heal" ? "healing a student" : "training a " + how.name, how.products) {
     RL_ASSERT(teacher == nullptr || (!geometry_difference(teacher->config(), student.config()) &&
                                      teacher->config().vocab_size == student.config().vocab_size));
     RL_ASSERT(teacher != nullptr || (!how.low_rank && how.next_token == 1));
     if (how.low_rank) m_updates.emplace(student.config(), m_pass.weights(), *how.low_rank, how.seed);
-    std::vector<at::Tensor> weights = m_updates ? m_updates->matrices() : std::vector<at::Tensor>(), plain;
-    m_pass.weights().visit(student.config(), [&](const WeightPlace&, const at::Tensor& weight) {
+    std::vector<at::Tensor> weights = m_updates ? m_updates->matrices() : std::vector<at::Tensor>(), plain,
+                            matrices;
+    m_pass.weights().visit(student.config(), [&](const WeightPlace& place, const at::Tensor& weight) {
         const bool matrix = weight.dim() == 2;
         if (m_updates && (matrix || !how.low_rank->norms)) return;
-        (matrix ? weights : plain).push_back(weight);
+        (!matrix ? plain : how.muon && projection_of(place) ? matrices : weights).push_back(weight);
     });
-    train(std::move(weights), plain);
+    train(std::move(weights), plain, matrices);
 }
 ModelTrainer::~ModelTrainer() = default;
 
@@ -132,42 +151,85 @@ std::vector<std::string> ModelTrainer::parts(bool teacher) {
 
 at::Tensor ModelTrainer::logits(std::span<const int32_t> ids, const ReadingPlan& plan,
                                 const TrainablePass::Entries* entries) const {
+    const Reading one{ids, plan, entries};
+    return logits({&one, 1}, {});
+}
+
+at::Tensor ModelTrainer::logits(std::span<const Reading> readings, std::optional<int64_t> number) const {
     TrainablePass::Around around;
-    around.first = plan.first;
-    around.refreshed = plan.refreshed;
     if (m_updates)
         around.added = [this](int64_t layer, Projection place, const at::Tensor& rows) {
             return m_updates->added(layer, place, rows);
         };
-    TrainablePass::Entries before;
-    // No row reads a teacher's entry behind the last refresh.
-    if (const int64_t seen = plan.refreshed.empty() ? plan.first : plan.refreshed.back(); seen > 0) {
-        RL_ASSERT(entries != nullptr);
-        for (size_t layer = 0; layer < entries->k.size(); ++layer) {
-            before.k.push_back(entries->k[layer].narrow(0, 0, seen));
-            before.v.push_back(entries->v[layer].narrow(0, 0, seen));
+    if (const Dropout& d = m_how.dropout; number && (d.attention > 0 || d.residual > 0 || d.embedding > 0))
+        around.dropping = {d, dropout_generator(m_how.seed, *number)};
+    std::vector<TrainablePass::Text> texts;
+    std::vector<TrainablePass::Entries> before(readings.size());
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i < readings.size(); ++i) {
+        const auto& [all, plan, entries] = readings[i];
+        const auto rows = all.subspan(static_cast<size_t>(plan.first));
+        TrainablePass::Text text{std::ssize(rows), nullptr, plan.first, plan.refreshed};
+        // No row reads a teacher's entry behind the last refresh.
+        if (const int64_t seen = plan.refreshed.empty() ? plan.first : plan.refreshed.back(); seen > 0) {
+            RL_ASSERT(entries != nullptr);
+            for (size_t layer = 0; layer < entries->k.size(); ++layer) {
+                before[i].k.push_back(entries->k[layer].narrow(0, 0, seen));
+                before[i].v.push_back(entries->v[layer].narrow(0, 0, seen));
+            }
+            text.before = &before[i];
         }
-        around.before = &before;
+        texts.push_back(text);
+        ids.insert(ids.end(), rows.begin(), rows.end());
     }
-    const auto rows = ids.subspan(static_cast<size_t>(plan.first));
-    return m_pass.logits_of(m_pass.run(m_pass.embedded(rows), around));
+    around.texts = texts;
+    return m_pass.logits_of(m_pass.run(m_pass.embedded(ids), around));
 }
 
 TrainingLoss ModelTrainer::loss(const TrainingText& text, int64_t number) const {
-    if (m_teacher == nullptr) {
-        const at::Tensor rows = at::log_softmax(logits(text.ids, {}, nullptr), -1);
-        const at::Tensor next = next_token_loss(rows, text, 0);
-        return {next, {next.item<double>()}};
+    const TrainingText* const one = &text;
+    return loss_together({&one, 1}, number);
+}
+
+TrainingLoss ModelTrainer::loss_together(std::span<const TrainingText* const> texts, int64_t number) const {
+    std::vector<Reading> readings;
+    std::vector<at::Tensor> teacher_rows; // of the rows that are read
+    std::vector<TrainablePass::Entries> entries(texts.size());
+    std::vector<int64_t> sizes;
+    for (size_t i = 0; i < texts.size(); ++i) {
+        const std::vector<int32_t>& ids = texts[i]->ids;
+        Reading reading{ids, {}, nullptr};
+        if (m_teacher != nullptr) {
+            const TeacherReading teacher = read_with(*m_teacher, ids);
+            entries[i] = entries_of(*teacher.cache, std::ssize(ids));
+            reading.plan =
+                drawn_reading(m_how.shares, std::ssize(ids), m_how.seed, number + static_cast<int64_t>(i));
+            reading.entries = &entries[i];
+            teacher_rows.push_back(
+                teacher.rows.narrow(0, reading.plan.first, std::ssize(ids) - reading.plan.first));
+        }
+        sizes.push_back(std::ssize(ids) - reading.plan.first);
+        readings.push_back(std::move(reading));
     }
-    const TeacherReading teacher = read_with(*m_teacher, text.ids);
-    const ReadingPlan plan = drawn_reading(m_how.shares, std::ssize(text.ids), m_how.seed, number);
-    const TrainablePass::Entries entries = entries_of(*teacher.cache, std::ssize(text.ids));
-    const at::Tensor rows = at::log_softmax(logits(text.ids, plan, &entries), -1);
-    const at::Tensor teacher_rows =
-        teacher.rows.to(rows.device()).narrow(0, plan.first, std::ssize(text.ids) - plan.first);
-    const TextLoss loss = text_loss(teacher_rows, rows, text, plan.first);
-    return {m_how.next_token * loss.next_token + (1 - m_how.next_token) * loss.kl,
-            {loss.kl.item<double>(), loss.next_token.item<double>()}};
+    const at::Tensor all = at::log_softmax(
+        logits(readings, at::GradMode::is_enabled() ? std::optional(number) : std::nullopt), -1);
+    const std::vector<at::Tensor> rows = all.split_with_sizes(sizes);
+    TrainingLoss sum{at::zeros({}, all.options().requires_grad(false)),
+                     std::vector<double>(parts(m_teacher != nullptr).size(), 0)};
+    for (size_t i = 0; i < texts.size(); ++i) {
+        const int64_t first = readings[i].plan.first;
+        if (m_teacher == nullptr) {
+            const at::Tensor next = next_token_loss(rows[i], *texts[i], first);
+            sum.total = sum.total + next;
+            sum.parts[0] += next.item<double>();
+            continue;
+        }
+        const TextLoss one = text_loss(teacher_rows[i].to(all.device()), rows[i], *texts[i], first);
+        sum.total = sum.total + m_how.next_token * one.next_token + (1 - m_how.next_token) * one.kl;
+        sum.parts[0] += one.kl.item<double>();
+        sum.parts[1] += one.next_token.item<double>();
+    }
+    return sum;
 }
 
 std::unique_ptr<LlamaModel> ModelTrainer::model(at::ScalarType dtype) const {

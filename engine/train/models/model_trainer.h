@@ -23,7 +23,11 @@ struct ModelTraining {
     double learning_rate = 1e-3, weight_decay = 0.01, clip = 1;
     TrainingPlan::Schedule schedule = TrainingPlan::Schedule::cosine;
     uint64_t seed = 0;
+    int64_t pack = 0; ///< as TrainingPlan
+    TrainablePass::Products products = TrainablePass::Products::f32;
     std::optional<LowRank> low_rank; ///< nothing: all weights are trained
+    bool muon = false; ///< Muon trains the matrices of layers, where all weights are trained; AdamW the rest
+    Dropout dropout;   ///< while gradients are wanted
     double next_token =
         0; ///< weight w of the loss of the text's next token; that of KL to the teacher is 1 - w
     ReadingShares shares;
@@ -45,7 +49,7 @@ struct TeacherReading {
 
 /// Trains a student to read a teacher's cache, or a model by itself.
 ///
-/// Pass  one per text, of all rows together: row t reads the teacher's entries below its last refresh and the student's own from there on.
+/// Pass  of all rows of a text together, of several texts at once where the plan packs them: row t reads the teacher's entries below its last refresh and the student's own from there on.
 ///       It is what a session in mode overfill computes on the text with refreshes there (a test compares).
 /// Loss  w * (-log p of the next token) + (1 - w) * KL(teacher || student), both in nats, means over the rows behind the prefix. The
 ///       teacher's rows are those of the teacher alone. Without a teacher the first part alone, and every row reads the model's own entries.
@@ -69,7 +73,16 @@ public:
     [[nodiscard]] static std::vector<std::string> parts(bool teacher);
 
 private:
+    struct Reading {
+        std::span<const int32_t> ids;
+        ReadingPlan plan;
+        const TrainablePass::Entries* entries = nullptr;
+    };
+    /// Of all rows of all readings, one behind the other. \param number  of the first text; nothing: no dropout
+    [[nodiscard]] at::Tensor logits(std::span<const Reading> readings, std::optional<int64_t> number) const;
     [[nodiscard]] TrainingLoss loss(const TrainingText& text, int64_t number) const override;
+    [[nodiscard]] TrainingLoss loss_together(std::span<const TrainingText* const> texts,
+                                             int64_t number) const override;
 
     const LlamaModel* m_teacher;
     const LlamaModel& m_student;
