@@ -42,19 +42,26 @@ constexpr std::pair<const char*, double Dropout::*> dropout_keys[] = {
 
 Dropout declared_dropout(const nlohmann::json& config) {
     Dropout dropout;
-    for (const auto& [key, share] : dropout_keys)
-        if (const auto found = config.find(key); found != config.end() && found->is_number())
-            dropout.*share = found->get<double>();
+    for (const auto& [key, share] : dropout_keys) {
+        const auto found = config.find(key);
+        if (found == config.end() || !found->is_number()) continue;
+        dropout.*share = found->get<double>();
+        if (!(dropout.*share >= 0 && dropout.*share < 1))
+            throw Error("training a model", key, "of config.json is no share below 1", "give --dropout");
+    }
     return dropout;
 }
 
 /// So that config.json says what the weights were trained with.
 void declare_dropout(const fs::path& folder, const Dropout& dropout) {
     nlohmann::json config = read_json_file(folder / "config.json");
-    const Dropout declared = declared_dropout(config);
-    for (const auto& [key, share] : dropout_keys)
-        if (declared.*share != dropout.*share) config[key] = dropout.*share;
-    write_file(folder / "config.json", json_text(config, 2) + "\n");
+    bool changed = false;
+    for (const auto& [key, share] : dropout_keys) {
+        if (config.value(key, nlohmann::json(0.0)) == nlohmann::json(dropout.*share)) continue;
+        config[key] = dropout.*share;
+        changed = true;
+    }
+    if (changed) write_file(folder / "config.json", json_text(config, 2) + "\n");
 }
 
 /// A folder that gets its name when it is whole, and is gone else.
@@ -127,9 +134,12 @@ ModelTraining training_of(const TrainModelOptions& options, const std::string& n
 void train_whole(ModelTraining& how, const WholeModelOptions& options, const ModelSource& source) {
     how.muon = options.optimizer == "muon";
     how.weight_decay = options.weight_decay;
+    if (options.dropout) {
+        how.dropout = {*options.dropout, *options.dropout, *options.dropout};
+        return;
+    }
     for (const auto& text : source.folder_texts(source.config(), "float32"))
         if (text.name == "config.json") how.dropout = declared_dropout(nlohmann::json::parse(text.text));
-    if (options.dropout) how.dropout = {*options.dropout, *options.dropout, *options.dropout};
 }
 
 RunConfig pair_to_train(const TrainModelOptions& options, const std::string& teacher,

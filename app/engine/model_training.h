@@ -23,7 +23,8 @@ void require_option(const std::string& doing, const char* option, const std::str
 /// Steps, batch, rate, schedule and seed of the options. \param learning_rate  the command's own
 [[nodiscard]] ModelTraining training_of(const TrainModelOptions& options, const std::string& name,
                                         double learning_rate);
-/// Puts optimiser, weight decay and dropout into it. \param source  whose config.json declares the dropout
+/// Puts optimiser, weight decay and dropout into it. Throws Error{bad_input} where config.json declares a dropout that is none.
+/// \param source  whose config.json declares it
 void train_whole(ModelTraining& how, const WholeModelOptions& options, const ModelSource& source);
 /// The configuration of a pair that is read for a training: f32, on the device asked for.
 [[nodiscard]] RunConfig pair_to_train(const TrainModelOptions& options, const std::string& teacher,

@@ -22,8 +22,8 @@ namespace refreshlab {
 
 /// Shares that dropout sets to zero in training; what stays is divided by 1 - share. Two are those of config.json that MC dropout reads.
 struct Dropout {
-    double attention =
-        0; ///< of keys, by head: all queries of a text share the mask, so that each sees ordinary attention dropout
+    /// Of keys, by head. All queries of a text share the mask, so that each sees ordinary attention dropout.
+    double attention = 0;
     double residual = 0;  ///< of what attention and MLP add
     double embedding = 0; ///< of what the first layer reads
 };
@@ -75,8 +75,7 @@ public:
     };
     /// What a pass is besides its rows; null and empty: not there.
     struct Around {
-        std::span<const Text> texts =
-            {}; ///< one behind the other; empty: all rows are one text from position 0
+        std::span<const Text> texts = {}; ///< one behind the other; empty: one, of all rows, from position 0
         Added added = {};
         Change change = {}; ///< of a pass of one text, as watch
         Watch watch = {};

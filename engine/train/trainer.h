@@ -27,9 +27,8 @@ struct TrainingPlan {
     int64_t batch = 1; ///< texts of a step
     double learning_rate = 1e-3;
     double weight_decay = 0.01;
-    double clip = 0; ///< the largest norm of all gradients together; 0: any
-    int64_t pack =
-        0; ///< texts of a step that have so many tokens together are read at once; a longer one by itself
+    double clip = 0;  ///< the largest norm of all gradients together; 0: any
+    int64_t pack = 0; ///< texts of a step with so many tokens together are read at once; a longer one alone
     at::ScalarType muon_products = at::kFloat; ///< of Muon, where the training gives it matrices
     Schedule schedule = Schedule::linear;
     uint64_t seed = 0; ///< of the order of texts
