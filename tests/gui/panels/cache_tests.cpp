@@ -311,7 +311,7 @@ void a_low_panel_has_its_rows(Robot& r) {
 }
 
 void prompt_is_read_once(Robot& r) {
-    r.start(r.config(), 8);
+    r.start(r.config(40), 8);
     const auto first = r.recording();
     const std::string file = r.scratch("prompt.safetensors").string();
     std::filesystem::remove(file);
@@ -322,7 +322,7 @@ void prompt_is_read_once(Robot& r) {
     GUI_CHECK(r.until([&] { return std::filesystem::exists(file); }));
     GUI_CHECK(r.until([&] { return !r.dialog_open("Save the prompt's cache"); }));
     // Another prompt in between; then the saved one again, from its file.
-    RunConfig other = r.config();
+    RunConfig other = r.config(40);
     other.prompt = "Tell a story about a fox.";
     r.start(other, 4);
     r.act("file.from_prompt_cache");
@@ -338,7 +338,9 @@ void prompt_is_read_once(Robot& r) {
         GUI_CHECK(r.recording()->token(t) == first->token(t));
     GUI_CHECK(r.until([&] { return !r.dialog_open("Continue from a saved cache"); }));
     GUI_CHECK(r.shows("comes from"));
-    // What is none says so in the dialog, and the run stays.
+    // What is none says so in the dialog, and the run stays. (While it goes on the panel changes under the mouse.)
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+    r.frames(3);
     const auto run = r.recording();
     r.te->ItemClick("//Policy/Load...##prompt cache");
     r.frames(2);

@@ -14,9 +14,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <map>
 #include <random>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace table_figure_test {
@@ -187,6 +190,28 @@ TEST_CASE("curves of a table go through its values by rising x, whatever the ord
         CHECK_THAT(svg, ContainsSubstring(words));
     plot.kind = TablePlot::Kind::points;
     CHECK(dots_of(svg_of(plot, table)).size() == 5);
+}
+
+TEST_CASE("more kinds of points than colours have other forms", "[figure][tables]") {
+    DataTable table{{"family", "bytes", "share"}, {}};
+    for (int i = 0; i < 19; ++i)
+        table.rows.push_back({fmt::format("family {}", i), fmt::format("{}", i + 1), "0.5"});
+    const TablePlot plot{.name = "n",
+                         .table = "t",
+                         .kind = TablePlot::Kind::points,
+                         .series = {"family"},
+                         .x = "bytes",
+                         .parts = {{"share", {"share"}}}};
+    const std::string svg = svg_of(plot, table);
+    const std::regex polygon("<polygon points=\"([^\"]*)\" fill=\"([^\"]*)\"");
+    std::map<std::pair<std::string, std::ptrdiff_t>, int> looks; // fill and corners: how often
+    for (std::sregex_iterator it(svg.begin(), svg.end(), polygon), end; it != end; ++it) {
+        const std::string points = (*it)[1];
+        ++looks[{(*it)[2], std::ranges::count(points, ',')}];
+    }
+    CHECK(looks.size() == 19);
+    for (const auto& [look, times] : looks)
+        CHECK(times == 2); // in the plot, and in the legend
 }
 
 TEST_CASE("many intervals of a curve are a band", "[figure][tables]") {

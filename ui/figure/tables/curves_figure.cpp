@@ -136,20 +136,45 @@ private:
     [[nodiscard]] Colour colour_of_series(const FigurePen& pen, const TableSeries& series) const {
         return colour_of(pen, by_value() ? series.value : series.series);
     }
-    /// Where the colours are used up, or one of the series has several values, dashes tell them apart.
+    /// How often the colours were used up before the series, or which of several values it is of: dashes, or forms of points, tell them apart.
+    [[nodiscard]] size_t round_of(const FigurePen& pen, const TableSeries& series) const {
+        return by_value() ? 0 : series.series / pen.style.runs.size() + series.value;
+    }
     [[nodiscard]] double dash_of(const FigurePen& pen, const TableSeries& series) const {
-        const size_t round = by_value() ? 0 : series.series / pen.style.runs.size() + series.value;
-        return round == 0 ? 0 : 1.5 * static_cast<double>(round);
+        return 1.5 * static_cast<double>(round_of(pen, series));
+    }
+    /// A point of a series: a disc, a diamond, a triangle.
+    static void draw_point(const FigurePen& pen, FigurePoint at, double radius, Colour colour, size_t round) {
+        const double wide = radius * 1.4;
+        if (round == 0) return draw_dot(pen, at, radius, colour);
+        if (round % 2 == 1)
+            pen.canvas.polygon(
+                std::array<FigurePoint, 4>{
+                    {{at.x, at.y - wide}, {at.x + wide, at.y}, {at.x, at.y + wide}, {at.x - wide, at.y}}},
+                colour);
+        else
+            pen.canvas.polygon(std::array<FigurePoint, 3>{{{at.x, at.y - wide},
+                                                           {at.x + wide, at.y + wide * 0.8},
+                                                           {at.x - wide, at.y + wide * 0.8}}},
+                               colour);
     }
 
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const override {
         std::vector<LegendEntry> entries;
         const auto add = [&](std::string words, const TableSeries& series) {
-            const bool dashed = dash_of(pen, series) > 0;
-            const auto mark = m_plot.kind == TablePlot::Kind::points ? LegendEntry::Mark::box
-                              : dashed                               ? LegendEntry::Mark::dashed
-                                                                     : LegendEntry::Mark::line;
-            entries.push_back({std::move(words), colour_of_series(pen, series), mark});
+            const bool points = m_plot.kind == TablePlot::Kind::points;
+            const size_t round = round_of(pen, series);
+            const auto mark = points      ? LegendEntry::Mark::box
+                              : round > 0 ? LegendEntry::Mark::dashed
+                                          : LegendEntry::Mark::line;
+            const Colour colour = colour_of_series(pen, series);
+            LegendEntry& entry = entries.emplace_back(LegendEntry{std::move(words), colour, mark});
+            if (!points || m_marks.series.size() <= pen.style.runs.size()) return;
+            entry.mark = LegendEntry::Mark::sample;
+            entry.draw_sample = [colour, round](const FigurePen& of, const FigureRect& box) {
+                draw_point(of, {box.x + box.width / 2, box.y + box.height / 2}, box.height * 0.36, colour,
+                           round);
+            };
         };
         if (!by_value()) {
             for (size_t s = 0; s < m_marks.series.size(); ++s)
@@ -227,7 +252,8 @@ private:
             pen.canvas.polyline(thinned(line), {colour, pen.style.line_pt, dash_of(pen, series)});
         if (has_marks())
             for (const FigurePoint& at : line)
-                draw_dot(pen, at, dot(pen), colour);
+                draw_point(pen, at, dot(pen), colour,
+                           m_plot.kind == TablePlot::Kind::points ? round_of(pen, series) : 0);
     }
 
     /// Of more points than a line can show: of each column of half a point the first, lowest, highest and last, in their order.
