@@ -212,7 +212,8 @@ class Attention:
         self.exact_keys: NDArray[np.int32] = rows.exact_keys
         """[n, heads, exact]: keys that are told apart from their bins."""
         self.weights: NDArray[np.float16] = rows.weights
-        """[n, heads, numbers + exact]: sums of the bins, then the weights of ``exact_keys``. A view of the recording, no copy."""
+        """[n, heads, numbers + exact]: sums of the bins, then the weights of ``exact_keys``. A view of the recording, no copy;
+        ``torch.from_dlpack()`` makes a tensor over it."""
 
     def whole(self) -> NDArray[np.float32]:
         """[n, heads, keys]: every key's weight, of a bin the mean. A copy."""

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import refreshlab as rl
 
@@ -126,6 +127,7 @@ def test_layers_drift_and_attention_are_views(recorded):
     assert attention is not None and attention.weights.dtype == np.float16
     assert np.shares_memory(attention.weights, run.attention(position).weights)
     assert attention.weights.shape[:2] == (len(attention.layers), run.info["heads"])
+    assert torch.from_dlpack(attention.weights).data_ptr() == attention.weights.ctypes.data
     whole = attention.whole()
     assert whole.shape[2] == position + 1
     assert np.allclose(whole.sum(axis=2), 1, atol=0.01)
