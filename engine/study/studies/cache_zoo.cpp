@@ -91,6 +91,19 @@ Measure measure_of(const CacheMethod& method) {
     return defaults.has("bits") && !defaults.has("budget") ? Measure::bits : Measure::share;
 }
 
+/// \param add  add(method, measure, rows): the rows of a method that leaves something out
+template <typename Add>
+std::vector<ZooRow> rows_of_methods(const Add& add) {
+    std::vector<ZooRow> rows;
+    for (const CacheMethod& method : cache_methods()) {
+        if (!can_be_compared(method)) continue;
+        const Measure measure = measure_of(method);
+        if (measure == Measure::nothing) rows.push_back({"all", Settings(method.name).config()});
+        add(method, measure, rows);
+    }
+    return rows;
+}
+
 } // namespace
 
 std::vector<bool> on_frontier(std::span<const double> cost, std::span<const double> loss) {
@@ -106,51 +119,28 @@ std::vector<bool> on_frontier(std::span<const double> cost, std::span<const doub
 }
 
 std::vector<ZooRow> zoo_rows(int64_t prompt) {
-    std::vector<ZooRow> rows;
-    for (const CacheMethod& method : cache_methods()) {
-        if (!can_be_compared(method)) continue;
-        switch (measure_of(method)) {
-        case Measure::nothing:
-            rows.push_back({"all", Settings(method.name).config()});
-            break;
-        case Measure::dropped:
+    return rows_of_methods([prompt](const CacheMethod& method, Measure measure, std::vector<ZooRow>& rows) {
+        if (measure == Measure::dropped)
             for (const double dropped : dropped_channels)
                 rows.push_back(with_dropped(method.name, prompt, dropped));
-            break;
-        case Measure::bits:
+        if (measure == Measure::bits)
             for (const int64_t bits : code_bits)
                 rows.push_back(with_bits(method.name, prompt, bits));
-            break;
-        case Measure::share:
+        if (measure == Measure::share)
             for (const int64_t share : zoo_shares)
                 rows.push_back({fmt::format("1/{}", share), with_share(method.name, prompt, share)});
-            break;
-        }
-    }
-    return rows;
+    });
 }
 
 std::vector<ZooRow> axes_rows(int64_t prompt, int64_t tokens) {
-    std::vector<ZooRow> rows;
-    for (const CacheMethod& method : cache_methods()) {
-        if (!can_be_compared(method)) continue;
-        switch (measure_of(method)) {
-        case Measure::nothing:
-            rows.push_back({"all", Settings(method.name).config()});
-            break;
-        case Measure::dropped:
-            rows.push_back(with_dropped(method.name, prompt + tokens, 0.4));
-            break;
-        case Measure::bits:
-            rows.push_back(with_bits(method.name, prompt + tokens, 4));
-            break;
-        case Measure::share:
+    const int64_t all = prompt + tokens;
+    return rows_of_methods([=](const CacheMethod& method, Measure measure, std::vector<ZooRow>& rows) {
+        if (measure == Measure::dropped) rows.push_back(with_dropped(method.name, all, 0.4));
+        if (measure == Measure::bits) rows.push_back(with_bits(method.name, all, 4));
+        if (measure == Measure::share)
             rows.push_back(method.prompt_only ? ZooRow{"1/4", with_share(method.name, prompt, 4)}
-                                              : ZooRow{"1/8", with_share(method.name, prompt + tokens, 8)});
-            break;
-        }
-    }
-    return rows;
+                                              : ZooRow{"1/8", with_share(method.name, all, 8)});
+    });
 }
 
 StudyTable zoo_table(const std::string& name, const std::string& title, std::span<const ZooRow> rows,

@@ -9,8 +9,8 @@
 #include "engine/train/loss_table.h"
 #include "tests/engine/model/support.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/engine/train/tiny_training.h"
 #include "tests/support/refused.h"
-#include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -19,7 +19,6 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
-#include <random>
 
 namespace gate_training_test {
 
@@ -29,16 +28,6 @@ using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-std::vector<int32_t> random_ids(int64_t n, uint32_t salt) {
-    std::mt19937 random(seed(salt));
-    std::vector<int32_t> ids;
-    for (int64_t i = 0; i < n; ++i)
-        ids.push_back(static_cast<int32_t>(random() % 256));
-    return ids;
-}
-
-constexpr TinyShape small_vocabulary{.vocab = 256};
 
 GateTraining training(const std::string& method) {
     GateTraining how;
@@ -53,13 +42,6 @@ GateTraining training(const std::string& method) {
     for (const GateSetting& point : std::ranges::find(kinds, method, &ObjectiveKind::method)->readings)
         how.objective.readings.emplace(point.key, point.choices.front());
     return how;
-}
-
-std::vector<TrainingText> texts_of(int64_t count, uint32_t salt) {
-    std::vector<TrainingText> texts;
-    for (int64_t i = 0; i < count; ++i)
-        texts.push_back({random_ids(40, salt + static_cast<uint32_t>(i)), 28});
-    return texts;
 }
 
 /// A gate with one beta for all tokens.
@@ -333,7 +315,7 @@ TEST_CASE("Locret's gate is asked for the most that the answer gives a token", "
 
 TEST_CASE("training lowers the loss, and goes on from a checkpoint as if it had not stopped", "[train]") {
     const auto model = tiny_model(31, small_vocabulary);
-    const auto texts = texts_of(5, 10);
+    const auto texts = texts_of(5, 10, 28);
     const ScratchFolder folder("gates");
     const auto part = folder.path() / "gate.part";
     for (const char* method :
@@ -369,7 +351,7 @@ TEST_CASE("training lowers the loss, and goes on from a checkpoint as if it had 
 
 TEST_CASE("a loss that is not finite stops the training before anything changes", "[train]") {
     const auto model = tiny_model(31, small_vocabulary);
-    const auto texts = texts_of(2, 20);
+    const auto texts = texts_of(2, 20, 28);
     GateTrainer trainer(*model, texts, training("trim_kv"));
     trainer.step();
     const_cast<at::Tensor&>(trainer.gate().weights()[0][2]).detach().fill_(NAN);

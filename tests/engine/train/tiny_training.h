@@ -26,10 +26,10 @@ inline const std::vector<Projection> everywhere{Projection::q,   Projection::k, 
                                                 Projection::o,   Projection::gate, Projection::up,
                                                 Projection::down};
 
-inline std::vector<TrainingText> texts_of(int64_t count, uint32_t salt) {
+inline std::vector<TrainingText> texts_of(int64_t count, uint32_t salt, int64_t prompt = 20) {
     std::vector<TrainingText> texts;
     for (int64_t i = 0; i < count; ++i)
-        texts.push_back({random_ids(40, salt + static_cast<uint32_t>(i)), 20});
+        texts.push_back({random_ids(40, salt + static_cast<uint32_t>(i)), prompt});
     return texts;
 }
 

@@ -146,14 +146,20 @@ void RunSet::put_label(RunKey key, const RunLabel& label) {
     if (label.colour && m_tree.find(key) != nullptr) m_tree.recolour(key, *label.colour);
 }
 
+RunKey RunSet::add_of_file(std::span<const std::shared_ptr<Recording>> runs, size_t index,
+                           const std::string& name, std::span<const RunLabel> labels) {
+    const RunKey key =
+        add(runs[index], runs.size() > 1 ? fmt::format("{}, run {}", name, index + 1) : name, true);
+    if (index < labels.size()) put_label(key, labels[index]);
+    return key;
+}
+
 void RunSet::add_file(std::span<const std::shared_ptr<Recording>> runs, const std::string& name,
                       std::span<const RunLabel> labels) {
     std::optional<RunKey> last;
     for (size_t i = 0; i < runs.size(); ++i) {
         const auto known = of_file(m_runs, runs[i]->info().id);
-        const std::string own = runs.size() > 1 ? fmt::format("{}, run {}", name, i + 1) : name;
-        last = known ? *known : add(runs[i], own, true);
-        if (!known && i < labels.size()) put_label(*last, labels[i]);
+        last = known ? *known : add_of_file(runs, i, name, labels);
     }
     if (last) look_at(*last);
     m_flipped = false; // a file is seen from its beginning
@@ -178,8 +184,7 @@ RunSet::grow_file(std::span<const std::shared_ptr<Recording>> runs, const std::s
         const auto known = of_file(m_runs, run->info().id);
         if (!known) {
             if (run->steps() == 0) continue; // just begun
-            added = add(run, runs.size() > 1 ? fmt::format("{}, run {}", name, i + 1) : name, true);
-            if (i < labels.size()) put_label(*added, labels[i]);
+            added = add_of_file(runs, i, name, labels);
             taken.push_back(run);
             continue;
         }

@@ -105,6 +105,9 @@ public:
 
 private:
     RunKey add(std::shared_ptr<const Recording> recording, std::string name, bool from_file);
+    /// One of a file's runs, under the name that it has there.
+    RunKey add_of_file(std::span<const std::shared_ptr<Recording>> runs, size_t index,
+                       const std::string& name, std::span<const RunLabel> labels);
     void leave(RunKey key);
     void thin_out();
     [[nodiscard]] bool may_be_forgotten(RunKey key) const;
