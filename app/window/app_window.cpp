@@ -184,7 +184,7 @@ void AppWindow::resize(int width, int height) {
     m_platform->resize({width, height});
 }
 
-void AppWindow::draw_to(FrameBuffer* target, int width, int height) {
+void AppWindow::draw_to(FrameBuffer* target, int width, int height, bool paint) {
     if (target != nullptr)
         target->bind(width, height);
     else
@@ -192,9 +192,11 @@ void AppWindow::draw_to(FrameBuffer* target, int width, int height) {
     const ImVec4 background = ImGui::GetStyleColorVec4(ImGuiCol_WindowBg);
     glViewport(0, 0, width, height);
     glDisable(GL_SCISSOR_TEST);
+    if (!paint) glEnable(GL_RASTERIZER_DISCARD);
     glClearColor(background.x, background.y, background.z, 1.0F);
     glClear(GL_COLOR_BUFFER_BIT);
     ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+    if (!paint) glDisable(GL_RASTERIZER_DISCARD);
     glFinish(); // so that the governor sees what the drawing costs
 }
 
@@ -210,7 +212,7 @@ void AppWindow::frame() {
     build_frame(1.0F);
     const double built = now_s();
     const Platform::Size size = m_platform->framebuffer_size();
-    draw_to(m_screen.get(), size.width, size.height);
+    draw_to(m_screen.get(), size.width, size.height, !worth_painting || worth_painting());
     const double drawn = now_s();
     check_gl("drawing a frame");
     m_platform->swap();

@@ -64,6 +64,9 @@ public:
 
     /// After each swap, before pictures are saved; for the test engine.
     std::function<void()> post_swap;
+    /// Asked when a frame is built: whether to paint it. A frame that is not painted still hands its textures and geometry
+    /// to the driver. Unset: all are painted. For suites under software GL, where painting takes most of the time.
+    std::function<bool()> worth_painting;
     /// Pixels of the last frame (0xAABBGGRR, rows from the top, left-top corner x, y). Only without a display: elsewhere
     /// the buffer behind the window is undefined after the swap. False if the rectangle is not inside.
     [[nodiscard]] bool capture(int x, int y, int width, int height, uint32_t* pixels) const;
@@ -87,7 +90,7 @@ private:
     void install_input_callbacks();
     void drop(const char* path) noexcept; ///< within a C callback
     void build_frame(float density);      ///< NewFrame to Render
-    void draw_to(FrameBuffer* target, int width, int height);
+    void draw_to(FrameBuffer* target, int width, int height, bool paint = true);
     void check_gl(const char* where);
     void mirror_log();
     [[nodiscard]] ui::FrameGovernor::Situation situation() const;

@@ -36,9 +36,11 @@ void run_case(ImGuiTestContext* test) {
 /// Draws frames until the queue of tests is empty.
 void play(Stage& on, ImGuiTestEngine* engine) {
     stage = &on;
-    on.window.post_swap = [&on, engine] {
+    bool painted = false;
+    on.window.worth_painting = [&] { return painted = on.picture_wanted; };
+    on.window.post_swap = [&, engine] {
         ImGuiTestEngine_PostSwap(engine);
-        if (!on.picture_wanted) return;
+        if (!painted || !on.picture_wanted) return;
         const ImVec2 size = ImGui::GetIO().DisplaySize;
         on.picture.width = static_cast<int>(size.x);
         on.picture.height = static_cast<int>(size.y);
@@ -50,6 +52,7 @@ void play(Stage& on, ImGuiTestEngine* engine) {
     while (!ImGuiTestEngine_IsTestQueueEmpty(engine))
         on.turn();
     on.window.post_swap = {};
+    on.window.worth_painting = {};
     stage = nullptr;
 }
 
