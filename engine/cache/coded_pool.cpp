@@ -72,29 +72,31 @@ public:
         const EntryCodec* const codec = half(values).turning;
         return codec != nullptr ? codec->turned_width(m_pool.m_head_dim) : 0;
     }
+    [[nodiscard]] Stretch stretch(bool values, const int64_t* places, int64_t n) const override {
+        Stretch all = first_run(values, places, n);
+        const int64_t most = std::min(n, at_once);
+        while (all.stored == nullptr && all.n < most) {
+            const Stretch next = first_run(values, places + all.n, most - all.n);
+            if (next.stored != nullptr || next.turned != all.turned) break;
+            all.n += next.n;
+        }
+        return all;
+    }
     void sort(bool values, const int64_t* places, int64_t n, Sorted& to) const override {
         const Half& of = half(values);
-        to.plain = to.turned = 0;
-        to.stored = true;
-        int32_t newest = nobody; // neighbours are often of one block
-        bool turned = false;
-        for (int64_t i = 0; i < n; ++i) {
-            const Place& entry = at(of, places[i]);
-            if (!entry.is_row()) {
-                if (entry.block != newest) turned = block_of(of, entry).codec.get() == of.turning;
-                newest = entry.block;
-                if (turned) {
-                    to.turned_ones[to.turned++] = i;
-                    continue;
-                }
-                to.stored = false;
+        to.plain.n = to.turned.n = 0;
+        to.stored = m_pool.m_rows[values ? 1 : 0].rows().const_data_ptr();
+        for (int64_t i = 0; i < n;) {
+            const Place& first = at(of, places[i]);
+            const int64_t run = run_of(of, places + i, n - i);
+            const bool turned = is_turned(of, first);
+            if (!turned && !first.is_row()) to.stored = nullptr;
+            Alike& alike = turned ? to.turned : to.plain;
+            for (int64_t k = 0; k < run; ++k) {
+                if (!turned) to.slots[alike.n] = first.row + k;
+                alike.ones[alike.n++] = i++;
             }
-            to.slots[to.plain] = entry.row;
-            to.plain_ones[to.plain++] = i;
         }
-    }
-    [[nodiscard]] const at::Tensor& stored_rows(bool values) const override {
-        return m_pool.m_rows[values ? 1 : 0].rows();
     }
     void read_turned(bool values, const int64_t* places, int64_t n, float* to) const override {
         const auto read = [&](const CodedBlock& block, std::span<const int64_t> of_block, float* out) {
@@ -118,10 +120,59 @@ private:
         return *of.blocks[static_cast<size_t>(place.block)];
     }
 
+    static bool is_turned(const Half& of, const Place& place) {
+        return !place.is_row() && block_of(of, place).codec.get() == of.turning;
+    }
+    /// Rows of one block, or slots, one after the other: at most at_once of those that have to be made.
+    [[nodiscard]] Stretch first_run(bool values, const int64_t* places, int64_t n) const {
+        const Half& of = half(values);
+        const Place& first = at(of, places[0]);
+        Stretch run{0, is_turned(of, first), nullptr, m_pool.m_head_dim};
+        const void* rows = first.is_row() ? m_pool.m_rows[values ? 1 : 0].rows().const_data_ptr() : nullptr;
+        if (run.turned) {
+            const TurnedRows stored = of.turning->turned_rows(*block_of(of, first).bytes);
+            rows = stored.first;
+            run.stride = stored.stride;
+        }
+        run.n = run_of(of, places, rows != nullptr ? n : std::min(n, at_once));
+        if (rows != nullptr)
+            run.stored =
+                static_cast<const char*>(rows) + first.row * run.stride * bytes_of(m_pool.stored_as());
+        return run;
+    }
+    /// How many of the places, from the first on, are rows of one block, or slots, one after the other.
+    static int64_t run_of(const Half& of, const int64_t* places, int64_t n) {
+        const Place first = at(of, places[0]);
+        int64_t run = 1;
+        while (run < n && at(of, places[run]).block == first.block &&
+               at(of, places[run]).row == first.row + run)
+            ++run;
+        return run;
+    }
+
+    /// Asks for the blocks behind this one: each stands somewhere else, and who reads short ones would wait for memory at each of three
+    /// pointers. Inline, or gcc 12 takes a function that only asks for one that does nothing.
+    [[gnu::always_inline]] static void ask_for_next(const CodedBlocks& blocks, size_t block) {
+        constexpr size_t line = 64, most = 512;
+        const auto ask = [](const auto* for_all_of) __attribute__((always_inline)) {
+            __builtin_prefetch(for_all_of);
+            __builtin_prefetch(reinterpret_cast<const char*>(for_all_of + 1) -
+                               1); // it may begin in the middle of a line
+        };
+        if (block + 12 < blocks.size()) ask(blocks[block + 12].get());
+        if (block + 8 < blocks.size()) ask(blocks[block + 8]->bytes.get());
+        if (block + 4 >= blocks.size()) return;
+        const EncodedBlock& next = *blocks[block + 4]->bytes;
+        for (const auto* bytes : {&next.metadata, &next.payload})
+            for (size_t i = 0; i < std::min(bytes->size(), most); i += line)
+                __builtin_prefetch(bytes->data() + i);
+    }
+
     /// Reads rows of blocks, block by block: read(block, rows, out) for some of its rows, of `width` numbers.
     template <typename Read>
     static void for_blocks(const Half& of, const int64_t* places, int64_t n, int64_t width, float* to,
                            const Read& read) {
+        constexpr int64_t long_run = 16; // worth a call of its own
         static thread_local std::vector<float> scratch;
         int64_t rows[at_once], outs[at_once];
         for (int64_t begin = 0; begin < n; begin += at_once) {
@@ -134,7 +185,14 @@ private:
                     continue;
                 }
                 const CodedBlock& block = block_of(of, first);
+                ask_for_next(of.blocks, static_cast<size_t>(first.block));
                 const int64_t most = block.positions.rows() - first.row; // rows stand by position
+                if (const int64_t run = run_of(of, places + i, end - i); run == most || run >= long_run) {
+                    std::iota(rows, rows + run, first.row);
+                    read(block, std::span<const int64_t>(rows, static_cast<size_t>(run)), to + i * width);
+                    i += run;
+                    continue;
+                }
                 int64_t found = 0;
                 for (int64_t j = i; j < end && found < most; ++j) {
                     const Place& place = at(of, places[j]);

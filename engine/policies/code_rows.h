@@ -1,7 +1,10 @@
 #pragma once
 
+#include "kernels/execution/isa.h"
+
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace refreshlab {
 
@@ -18,10 +21,10 @@ struct CodeRows {
 
 // A number is rounded as it is written here, so every instruction set gives the same bits.
 
-/// code * scales[c] + minima[c], of channel c. \param scales, minima  [n]
-void numbers_by_channel(const CodeRows& codes, std::span<const float> scales, std::span<const float> minima);
-/// code * scale + minimum, of row i pairs[i * stride] and the number behind it.
-void numbers_by_row(const CodeRows& codes, std::span<const float> pairs, int64_t stride);
+/// code * scale + minimum, of channel c the pair [2 c, 2 c + 1]. \param pairs  [n, 2]
+void numbers_by_channel(const CodeRows& codes, std::span<const float> pairs);
+/// The same with a pair of the row for each `group` of its codes. \param pairs  [rows, groups, 2]
+void numbers_by_row(const CodeRows& codes, std::span<const float> pairs, int64_t group);
 /// levels[code] * factors[i], of row i. \param levels  [2^bits]; \param factors  [rows]
 void numbers_of_levels(const CodeRows& codes, std::span<const float> levels, std::span<const float> factors);
 
@@ -30,5 +33,10 @@ void numbers_of_halves(std::span<const uint8_t> bytes, std::span<float> to);
 /// Each number as bfloat16, or as an IEEE half, has it: the nearest, ties to even.
 void round_to_bfloat16(std::span<float> numbers);
 void round_to_half(std::span<float> numbers);
+
+/// The loops that this processor has, the narrowest first. All give the same bits but those of a number that is none.
+[[nodiscard]] std::vector<kernels::Isa> code_row_sets();
+/// Which of them run from now on; the last one unless a suite asks for another.
+void use_code_row_set(kernels::Isa set);
 
 } // namespace refreshlab

@@ -51,6 +51,9 @@ int64_t EntryCodec::turned_width(int64_t) const {
 void EntryCodec::read_turned(const EncodedBlock&, const BlockShape&, std::span<const int64_t>, float*) const {
     RL_ASSERT(false); // no turned rows
 }
+TurnedRows EntryCodec::turned_rows(const EncodedBlock&) const {
+    return {};
+}
 void EntryCodec::turn(std::span<const float>, float*) const {
     RL_ASSERT(false);
 }

@@ -34,6 +34,12 @@ struct BlockPart {
     int64_t first_channel = 0, channels = 0;
 };
 
+/// Turned rows as they stand in a block, in numbers of the cache's type: row i at first + i * stride numbers. Null: they have to be made.
+struct TurnedRows {
+    const void* first = nullptr;
+    int64_t stride = 0;
+};
+
 /// Interface Codec of reference/cache-definitions.md: a shorter form of rows. A policy makes its codecs, and says when they are used
 /// (CacheEditor::encode); the cache stores blocks, attention decodes what it reads, and the cache encodes a block again when a refresh writes into it.
 /// Codecs have no state: the same rows give the same bytes. Threads  const, called by several at once.
@@ -58,6 +64,8 @@ public:
     /// Rows of a block, turned. \param to  [rows, turned_width], is written
     virtual void read_turned(const EncodedBlock& block, const BlockShape& shape,
                              std::span<const int64_t> rows, float* to) const;
+    /// Of a block whose payload is turned rows.
+    [[nodiscard]] virtual TurnedRows turned_rows(const EncodedBlock& block) const;
     /// Keys: a query, [head_dim], whose product with a turned row is that of the query with the row. \param to  [turned_width], is written
     virtual void turn(std::span<const float> query, float* to) const;
     /// Values: a sum of turned rows, [turned_width], as the sum of the rows. \param to  [head_dim], is added to

@@ -31,8 +31,7 @@ constexpr int64_t rows_per_task = 8;
 constexpr int64_t long_context_elements =
     int64_t{1} << 18; // keys of a call; below, three waits for all threads cost more than they give
 constexpr int64_t part_channels = 32, part_keys = 256; // of a thread's piece, at least
-constexpr int64_t coded_at_once =
-    CodedEntries::at_once; // entries whose rows are made at once: 16 KB of a head of 64 channels
+constexpr int64_t made_numbers = 4096;                 // of coded entries at once: 16 KB
 
 struct Problem {
     const AttentionInputs& in;
@@ -82,7 +81,7 @@ struct Scratch {
 /// Of the thread, as several may work at one task; some lanes more than are used.
 struct CodedScratch {
     std::vector<float> rows;    ///< of coded entries
-    std::vector<float> numbers; ///< scores, or weights, of some of the keys of coded_at_once
+    std::vector<float> numbers; ///< scores, or weights, of some of them
     static CodedScratch& of_thread() {
         static thread_local CodedScratch scratch;
         return scratch;
@@ -98,6 +97,19 @@ float* coded_rows(int64_t numbers) {
 float* coded_numbers(int64_t numbers) {
     return CodedScratch::of(CodedScratch::of_thread().numbers, numbers);
 }
+
+/// Some of the coded entries of a list, which are read in one way, as rows.
+struct CodedPart {
+    int64_t begin = 0; ///< in the list
+    int64_t n = 0;
+    const int64_t* ones = nullptr; ///< which ones, from `begin`; null: 0, 1, 2, ...
+    bool turned = false;
+    int64_t width = 0;  ///< of a row
+    int64_t stride = 0; ///< from row to row
+    const void* rows = nullptr;
+    ElementType type = ElementType::f32;
+    const int64_t* index = nullptr; ///< of the rows; null: 0, 1, 2, ...
+};
 
 /// Some of the values' channels.
 struct Channels {
@@ -154,9 +166,7 @@ public:
 
     /// Keys [begin, end) of the list, within [lowest, most), for all rows at once: a key is loaded once.
     void score_keys(int64_t begin, int64_t end) {
-        for (; m_keys.coded != nullptr && begin < end; begin += coded_at_once)
-            score_coded(begin, std::min(begin + coded_at_once, end));
-        if (begin >= end) return;
+        if (m_keys.coded != nullptr) return score_coded(begin, end);
         Dots dots;
         dots.x = m_scratch.queries.data();
         dots.x_stride = m_p.head_dim;
@@ -249,73 +259,99 @@ private:
     }
 
     // --- 3. scores, [rows * heads, stride]; column i is key i of the list; see score_keys() ---
-    /// At most coded_at_once keys [begin, end) of coded entries, those that are read in one way at a time: as any others, from rows that
-    /// are made here, or from stored ones.
+    /// Keys [begin, end) of coded entries.
     void score_coded(int64_t begin, int64_t end) {
-        CodedEntries::Sorted sorted;
-        m_keys.coded->sort(false, m_keys.columns + begin, end - begin, sorted);
-        for (const bool turned : {false, true}) {
-            const CodedPart part(*this, false, begin, sorted, turned);
-            if (part.n == 0) continue;
-            Dots dots;
-            dots.x = turned ? m_scratch.turned.data() : m_scratch.queries.data();
-            dots.x_stride = part.width;
-            dots.rows = rows_and_heads();
-            dots.w = part.rows;
-            dots.w_type = part.type;
-            dots.w_stride = part.width;
-            dots.w_index = part.index;
-            dots.outs = part.n;
-            dots.in = part.width;
-            float* const to = m_scratch.scores.data() + begin;
-            const bool all = part.n == end - begin;
-            dots.y = all ? to : coded_numbers(rows_and_heads() * part.n);
-            dots.y_stride = all ? m_stride : part.n;
-            m_table.dots(dots);
-            for (int64_t i = 0; i < rows_and_heads() && !all; ++i)
-                for (int64_t k = 0; k < part.n; ++k)
-                    to[i * m_stride + part.ones[k]] = dots.y[i * part.n + k];
-        }
+        for_coded(false, begin, end, {0, m_p.head_dim}, [&](const CodedPart& part) { score_part(part); });
+    }
+    void score_part(const CodedPart& part) {
+        Dots dots;
+        dots.x = part.turned ? m_scratch.turned.data() : m_scratch.queries.data();
+        dots.x_stride = part.width;
+        dots.rows = rows_and_heads();
+        dots.w = part.rows;
+        dots.w_type = part.type;
+        dots.w_stride = part.stride;
+        dots.w_index = part.index;
+        dots.outs = part.n;
+        dots.in = part.width;
+        float* const to = m_scratch.scores.data() + part.begin;
+        const bool all = part.ones == nullptr;
+        dots.y = all ? to : coded_numbers(rows_and_heads() * part.n);
+        dots.y_stride = all ? m_stride : part.n;
+        m_table.dots(dots);
+        for (int64_t i = 0; i < rows_and_heads() && !all; ++i)
+            for (int64_t k = 0; k < part.n; ++k)
+                to[i * m_stride + part.ones[k]] = dots.y[i * part.n + k];
     }
 
-    /// Of coded entries [begin, ...) of the list those that are read in one way, as rows.
-    struct CodedPart {
-        CodedPart(const Task& task, bool values, int64_t begin, const CodedEntries::Sorted& sorted,
-                  bool turned, Channels c = {0, 0})
-            : n(turned ? sorted.turned : sorted.plain)
-            , ones(turned ? sorted.turned_ones : sorted.plain_ones)
-            , width(turned ? task.turned_width(values) : task.m_p.head_dim) {
-            if (n == 0) return;
-            const CodedEntries& coded = *task.m_keys.coded;
-            if (!turned && sorted.stored) {
-                const at::Tensor& stored = coded.stored_rows(values);
-                rows = element(stored, c.begin);
-                type = element_type(stored);
-                index = sorted.slots;
-                return;
+    /// Calls visit(part) for coded entries [begin, end) of the list, part by part: of those that are read in one way all in order. Entries
+    /// of different ways that stand side by side come apart, so a part may lie before one that was visited.
+    template <typename Visit>
+    void for_coded(bool values, int64_t begin, int64_t end, Channels c, const Visit& visit) const {
+        const CodedEntries& coded = *m_keys.coded;
+        // Rows that are made stay in the first cache until they are read.
+        const int64_t widest = std::max(m_p.head_dim, turned_width(values));
+        const int64_t most = std::clamp(made_numbers / widest / 16 * 16, int64_t{16}, CodedEntries::at_once);
+        while (begin < end) {
+            const int64_t* const places = m_keys.columns + begin;
+            const CodedEntries::Stretch stretch = coded.stretch(values, places, end - begin);
+            CodedPart part;
+            part.begin = begin;
+            const int64_t n = std::min(most, end - begin);
+            if (stretch.n >= n) {
+                part.turned = stretch.turned;
+                part.n = stretch.n;
+                if (stretch.stored != nullptr) {
+                    stand(part, values, stretch.stored, stretch.stride, c);
+                } else {
+                    part.n = n;
+                    make(part, values, places, c);
+                }
+                visit(part);
+                begin += part.n;
+                continue;
             }
-            const int64_t* places = task.m_keys.columns + begin;
-            int64_t some[coded_at_once];
-            if (ones[n - 1] != n - 1) { // not the first n
-                for (int64_t i = 0; i < n; ++i)
-                    some[i] = places[ones[i]];
-                places = some;
+            CodedEntries::Sorted sorted;
+            coded.sort(values, places, n, sorted);
+            for (const bool turned : {false, true}) {
+                const CodedEntries::Alike& alike = turned ? sorted.turned : sorted.plain;
+                if (alike.n == 0) continue;
+                part = CodedPart();
+                part.begin = begin;
+                part.turned = turned;
+                part.n = alike.n;
+                part.ones = alike.n == n ? nullptr : alike.ones;
+                if (!turned && sorted.stored != nullptr) {
+                    part.index = sorted.slots;
+                    stand(part, values, sorted.stored, m_p.head_dim, c);
+                } else {
+                    int64_t some[CodedEntries::at_once];
+                    for (int64_t i = 0; i < alike.n; ++i)
+                        some[i] = places[alike.ones[i]];
+                    make(part, values, some, c);
+                }
+                visit(part);
             }
-            if (!turned && c.count > 0) width = c.count;
-            float* const made = coded_rows(n * width);
-            if (turned)
-                coded.read_turned(values, places, n, made);
-            else
-                coded.read(values, places, n, c.begin, width, made);
-            rows = made;
+            begin += n;
         }
-        int64_t n;
-        const int64_t* ones; ///< which ones, from `begin`
-        int64_t width;       ///< numbers from row to row
-        const void* rows = nullptr;
-        ElementType type = ElementType::f32;
-        const int64_t* index = nullptr; ///< of the rows; null: 0, 1, 2, ...
-    };
+    }
+    /// Rows that stand as they are read.
+    void stand(CodedPart& part, bool values, const void* rows, int64_t stride, Channels c) const {
+        part.type = element_type(m_p.k);
+        part.rows = static_cast<const char*>(rows) + (part.turned ? 0 : c.begin) * element_bytes(part.type);
+        part.stride = stride;
+        part.width = part.turned ? turned_width(values) : c.count;
+    }
+    /// Rows that are made now, and are there until the next ones are.
+    void make(CodedPart& part, bool values, const int64_t* places, Channels c) const {
+        part.width = part.stride = part.turned ? turned_width(values) : c.count;
+        float* const rows = coded_rows(part.n * part.width);
+        if (part.turned)
+            m_keys.coded->read_turned(values, places, part.n, rows);
+        else
+            m_keys.coded->read(values, places, part.n, c.begin, c.count, rows);
+        part.rows = rows;
+    }
 
     /// The row's own column, as its last key. Scores of all other keys are there already: they also fill the place of this one.
     void score_own_column(int64_t r, int64_t head, int64_t num_heads) {
@@ -421,24 +457,15 @@ private:
             m_table.weighted_sum(sum_of(r, rows, begin, end, c));
             return;
         }
-        for (int64_t n = 0; begin < end;
-             begin += n) { // one chain per channel of plain ones and one of turned ones, cut nowhere
-            n = std::min(coded_at_once, end - begin);
-            CodedEntries::Sorted sorted;
-            m_keys.coded->sort(true, m_keys.columns + begin, n, sorted);
-            for (const bool turned : {false, true}) {
-                const CodedPart part(*this, true, begin, sorted, turned, c);
-                if (part.n > 0) add_coded(r, rows, begin, part, part.n == n, turned, c);
-            }
-        }
+        // One chain per channel of plain ones and one of turned ones, cut nowhere.
+        for_coded(true, begin, end, c, [&](const CodedPart& part) { add_part(r, rows, part, c); });
     }
-    void add_coded(int64_t r, int64_t rows, int64_t begin, const CodedPart& part, bool all, bool turned,
-                   Channels c) const {
+    void add_part(int64_t r, int64_t rows, const CodedPart& part, Channels c) const {
         WeightedSum sum;
-        sum.p = scores_of(r, 0) + begin;
+        sum.p = scores_of(r, 0) + part.begin;
         sum.p_stride = m_stride;
         sum.rows = rows * m_num_heads;
-        if (!all) {
+        if (part.ones != nullptr) {
             float* const weights = coded_numbers(sum.rows * part.n);
             for (int64_t i = 0; i < sum.rows; ++i)
                 for (int64_t k = 0; k < part.n; ++k)
@@ -448,12 +475,12 @@ private:
         }
         sum.v = part.rows;
         sum.v_type = part.type;
-        sum.v_stride = part.width;
+        sum.v_stride = part.stride;
         sum.v_index = part.index;
         sum.end = part.n;
-        sum.width = turned ? part.width : c.count;
-        sum.acc_stride = turned ? part.width : m_p.head_dim;
-        sum.acc = (turned ? m_scratch.turned.data() : m_scratch.queries.data() + c.begin) +
+        sum.width = part.width;
+        sum.acc_stride = part.turned ? part.width : m_p.head_dim;
+        sum.acc = (part.turned ? m_scratch.turned.data() : m_scratch.queries.data() + c.begin) +
                   r * m_num_heads * sum.acc_stride;
         m_table.weighted_sum(sum);
     }

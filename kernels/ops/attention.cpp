@@ -100,14 +100,14 @@ struct PlainCall {
 int64_t CodedEntries::turned_width(bool) const {
     return 0;
 }
-void CodedEntries::sort(bool, const int64_t*, int64_t n, Sorted& to) const {
-    to.turned = 0;
-    to.stored = false;
-    to.plain = n;
-    std::iota(to.plain_ones, to.plain_ones + n, 0);
+CodedEntries::Stretch CodedEntries::stretch(bool, const int64_t*, int64_t n) const {
+    return {std::min(n, at_once), false, nullptr, 0};
 }
-const at::Tensor& CodedEntries::stored_rows(bool) const {
-    RL_ASSERT(false); // none is a stored row
+void CodedEntries::sort(bool, const int64_t*, int64_t n, Sorted& to) const {
+    to.stored = nullptr;
+    to.turned.n = 0;
+    to.plain.n = n;
+    std::iota(to.plain.ones, to.plain.ones + n, 0);
 }
 void CodedEntries::read_turned(bool, const int64_t*, int64_t, float*) const {
     RL_ASSERT(false); // no entry is read turned

@@ -15,13 +15,23 @@ namespace refreshlab::kernels {
 class CodedEntries {
 public:
     static constexpr int64_t at_once = 64; ///< most entries that sort() takes
-    /// Some entries, by how they are read. Which ones: numbers in the list that was sorted, ascending.
+    /// Entries that are read in one way. Which ones: numbers in the list that was sorted, ascending.
+    struct Alike {
+        int64_t n = 0;
+        int64_t ones[at_once];
+    };
     struct Sorted {
-        int64_t plain = 0, turned = 0; ///< how many
-        int64_t plain_ones[at_once], turned_ones[at_once];
-        bool stored =
-            false; ///< the plain ones are not codes but rows of stored_rows(), which need not be made:
+        Alike plain, turned;
+        /// Rows of the cache's dtype, [slots, head_dim], among which the plain ones stand as they are; null: they have to be made.
+        const void* stored = nullptr;
         int64_t slots[at_once]; ///< of the plain ones
+    };
+    /// The first entries of a list, as many as are read in one way. Stored: as many as stand one after the other.
+    struct Stretch {
+        int64_t n = 0; ///< at most at_once, unless stored
+        bool turned = false;
+        const void* stored = nullptr; ///< the first one; null: their rows have to be made
+        int64_t stride = 0;           ///< of `stored`, in numbers of the cache's dtype
     };
 
     CodedEntries() = default;
@@ -35,10 +45,10 @@ public:
 
     /// Numbers of a turned row; 0: no entry is read turned.
     [[nodiscard]] virtual int64_t turned_width(bool values) const;
+    /// \param n  at least 1
+    [[nodiscard]] virtual Stretch stretch(bool values, const int64_t* places, int64_t n) const;
     /// \param n  at most at_once
     virtual void sort(bool values, const int64_t* places, int64_t n, Sorted& to) const;
-    [[nodiscard]] virtual const at::Tensor&
-    stored_rows(bool values) const; ///< [slots, head_dim], dtype of the cache
     /// Of places that are all read turned: [n, turned_width].
     virtual void read_turned(bool values, const int64_t* places, int64_t n, float* to) const;
     /// \param query  [head_dim]; \param to  [turned_width of keys], is written

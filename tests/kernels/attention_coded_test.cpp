@@ -42,6 +42,7 @@ public:
         , m_more{more_keys, more_values} {
         std::mt19937 random(seed);
         m_stored = seed % 2 == 0;
+        m_turned_stored = seed % 3 == 0;
         for (auto& order : m_order) {
             order.resize(static_cast<size_t>(m_halves[0].size(1)));
             std::iota(order.begin(), order.end(), 0);
@@ -52,24 +53,37 @@ public:
             m_turned.push_back(m_turned.empty() || same > 1 ? !m_turned.empty() && m_turned.back()
                                                             : !m_turned.back());
         }
+        std::vector<int64_t> all(m_turned.size());
+        std::iota(all.begin(), all.end(), 0);
+        for (const bool values : {false, true}) {
+            at::Tensor& rows = m_turned_rows[values ? 1 : 0];
+            rows = at::empty({std::ssize(all), turned_width(values)});
+            read_turned(values, all.data(), std::ssize(all), rows.mutable_data_ptr<float>());
+        }
     }
     [[nodiscard]] int64_t turned_width(bool values) const override {
         return m_halves[0].size(1) + m_more[values ? 1 : 0];
     }
-    void sort(bool, const int64_t* places, int64_t n, Sorted& to) const override {
-        to.plain = to.turned = 0;
-        to.stored = m_stored;
-        for (int64_t i = 0; i < n; ++i) {
-            if (m_turned[static_cast<size_t>(places[i])]) {
-                to.turned_ones[to.turned++] = i;
-                continue;
-            }
-            to.slots[to.plain] = places[i];
-            to.plain_ones[to.plain++] = i;
-        }
+    [[nodiscard]] Stretch stretch(bool values, const int64_t* places, int64_t n) const override {
+        Stretch all{1, is_turned(places[0]), nullptr, 0};
+        const bool stored = all.turned ? m_turned_stored : m_stored;
+        while (all.n < n && (stored ? places[all.n] == places[all.n - 1] + 1 : all.n < at_once) &&
+               is_turned(places[all.n]) == all.turned)
+            ++all.n;
+        if (!stored) return all;
+        const at::Tensor& rows = all.turned ? m_turned_rows[values ? 1 : 0] : m_halves[values ? 1 : 0];
+        all.stride = rows.size(1);
+        all.stored = rows.const_data_ptr<float>() + places[0] * all.stride;
+        return all;
     }
-    [[nodiscard]] const at::Tensor& stored_rows(bool values) const override {
-        return m_halves[values ? 1 : 0];
+    void sort(bool values, const int64_t* places, int64_t n, Sorted& to) const override {
+        to.plain.n = to.turned.n = 0;
+        to.stored = m_stored ? m_halves[values ? 1 : 0].const_data_ptr() : nullptr;
+        for (int64_t i = 0; i < n; ++i) {
+            Alike& alike = is_turned(places[i]) ? to.turned : to.plain;
+            if (!is_turned(places[i])) to.slots[alike.n] = places[i];
+            alike.ones[alike.n++] = i;
+        }
     }
     void read_turned(bool values, const int64_t* places, int64_t n, float* to) const override {
         const at::Tensor& half = m_halves[values ? 1 : 0];
@@ -94,8 +108,11 @@ private:
     [[nodiscard]] const int64_t* order(bool values) const { return m_order[values ? 1 : 0].data(); }
     int64_t m_more[2];
     std::vector<int64_t> m_order[2];
+    [[nodiscard]] bool is_turned(int64_t place) const { return m_turned[static_cast<size_t>(place)]; }
     std::vector<bool> m_turned;
+    at::Tensor m_turned_rows[2];
     bool m_stored; ///< what is not turned is read where it stands
+    bool m_turned_stored;
 };
 
 } // namespace

@@ -28,11 +28,6 @@ void for_groups(FewBits::Groups groups, int64_t group, const BlockShape& shape, 
             visit(Group{row * d + c, std::min(group, d - c), 1});
 }
 
-/// Kept from call to call: attention decodes at every step.
-struct Scratch {
-    std::vector<float> pairs, scales, minima;
-};
-
 } // namespace
 
 EncodedBlock FewBits::encode(std::span<const float> rows, const BlockShape& shape) const {
@@ -61,35 +56,19 @@ EncodedBlock FewBits::encode(std::span<const float> rows, const BlockShape& shap
 
 void FewBits::decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                      float* to) const {
-    static thread_local Scratch scratch;
-    CodeRows codes{
+    static thread_local std::vector<float> pairs; // scales and minima; attention decodes at every step
+    const CodeRows codes{
         block.payload, m_bits, shape.head_dim * m_bits, part.rows, part.first_channel, part.channels, to,
         part.channels};
-    const auto n = part.rows.size();
     if (m_groups == Groups::channels) {
-        const auto channels = static_cast<size_t>(part.channels);
-        scratch.pairs.resize(2 * channels);
-        scratch.scales.resize(channels);
-        scratch.minima.resize(channels);
-        numbers_at(block.metadata, 2 * part.first_channel, StoredAs::float16, scratch.pairs);
-        for (size_t c = 0; c < channels; ++c) {
-            scratch.scales[c] = scratch.pairs[2 * c];
-            scratch.minima[c] = scratch.pairs[2 * c + 1];
-        }
-        return numbers_by_channel(codes, scratch.scales, scratch.minima);
+        pairs.resize(static_cast<size_t>(2 * part.channels));
+        numbers_at(block.metadata, 2 * part.first_channel, StoredAs::float16, pairs);
+        return numbers_by_channel(codes, pairs);
     }
-    const int64_t groups = (shape.head_dim + m_group - 1) / m_group, end = part.first_channel + part.channels;
-    scratch.pairs.resize(2 * n * static_cast<size_t>(groups)); // scale and minimum of each group
-    numbers_of_rows(block.metadata, part.rows, StoredAs::float16, scratch.pairs);
-    for (int64_t c = part.first_channel; c < end;) {
-        const int64_t group = c / m_group, next = std::min((group + 1) * m_group, end);
-        codes.first = c;
-        codes.n = next - c;
-        codes.to = to + c - part.first_channel;
-        numbers_by_row(codes, std::span(scratch.pairs).subspan(n == 0 ? 0 : static_cast<size_t>(2 * group)),
-                       2 * groups);
-        c = next;
-    }
+    const int64_t groups = (shape.head_dim + m_group - 1) / m_group;
+    pairs.resize(2 * part.rows.size() * static_cast<size_t>(groups));
+    numbers_of_rows(block.metadata, part.rows, StoredAs::float16, pairs);
+    numbers_by_row(codes, pairs, m_group);
 }
 
 } // namespace refreshlab

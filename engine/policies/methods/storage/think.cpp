@@ -49,21 +49,18 @@ public:
             to += part.channels;
         }
     }
-    // Turned, a query has lost these channels as well. Zeros fill the last vector of sixteen.
-    [[nodiscard]] int64_t turned_width(int64_t) const override { return (std::ssize(m_kept) + 15) / 16 * 16; }
+    // Turned, a query has lost these channels as well, and rows are read where they stand.
+    [[nodiscard]] int64_t turned_width(int64_t) const override { return std::ssize(m_kept); }
     void turn(std::span<const float> query, float* to) const override {
-        std::fill_n(to, turned_width(std::ssize(query)), 0.0F);
         for (const int64_t c : m_kept)
             *to++ = query[static_cast<size_t>(c)];
     }
+    [[nodiscard]] TurnedRows turned_rows(const EncodedBlock& block) const override {
+        return {block.payload.data(), std::ssize(m_kept)};
+    }
     void read_turned(const EncodedBlock& block, const BlockShape& shape, std::span<const int64_t> rows,
                      float* to) const override {
-        const auto width = static_cast<size_t>(turned_width(shape.head_dim));
-        for (const int64_t row : rows) {
-            numbers_at(block.payload, row * std::ssize(m_kept), shape.stored_as, {to, m_kept.size()});
-            std::fill(to + m_kept.size(), to + width, 0.0F);
-            to += width;
-        }
+        numbers_of_rows(block.payload, rows, shape.stored_as, {to, rows.size() * m_kept.size()});
     }
 
 private:
