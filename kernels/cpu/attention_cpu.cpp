@@ -1,5 +1,6 @@
 #include "kernels/cpu/attention_cpu.h"
 
+#include "kernels/cpu/coded_reader.h"
 #include "kernels/cpu/cpu_tensors.h"
 #include "kernels/cpu/mask_stream.h"
 #include "kernels/execution/thread_pool.h"
@@ -76,44 +77,6 @@ struct Scratch {
     std::vector<float> queries, scores;
     std::vector<float>
         turned; ///< queries turned for coded keys, then sums of values that are still to be turned back
-};
-
-/// Of the thread, as several may work at one task; some lanes more than are used.
-struct CodedScratch {
-    std::vector<float> rows;    ///< of coded entries
-    std::vector<float> numbers; ///< scores, or weights, of some of them
-    static CodedScratch& of_thread() {
-        static thread_local CodedScratch scratch;
-        return scratch;
-    }
-    static float* of(std::vector<float>& all, int64_t numbers) {
-        all.resize(std::max(all.size(), static_cast<size_t>(numbers) + 16));
-        return all.data();
-    }
-};
-float* coded_rows(int64_t numbers) {
-    return CodedScratch::of(CodedScratch::of_thread().rows, numbers);
-}
-float* coded_numbers(int64_t numbers) {
-    return CodedScratch::of(CodedScratch::of_thread().numbers, numbers);
-}
-
-/// Some of the coded entries of a list, which are read in one way, as rows.
-struct CodedPart {
-    int64_t begin = 0; ///< in the list
-    int64_t n = 0;
-    const int64_t* ones = nullptr; ///< which ones, from `begin`; null: 0, 1, 2, ...
-    bool turned = false;
-    int64_t width = 0;  ///< of a row
-    int64_t stride = 0; ///< from row to row
-    const void* rows = nullptr;
-    ElementType type = ElementType::f32;
-    const int64_t* index = nullptr; ///< of the rows; null: 0, 1, 2, ...
-};
-
-/// Some of the values' channels.
-struct Channels {
-    int64_t begin, count;
 };
 
 /// One task: query rows [row, row + rows), query heads [first, first + num_heads) of KV head kv. Its life is the steps of
@@ -254,6 +217,9 @@ private:
             m_keys.coded->turn(m_scratch.queries.data() + i * m_p.head_dim,
                                m_scratch.turned.data() + i * width);
     }
+    [[nodiscard]] CodedReader coded() const {
+        return {*m_keys.coded, m_keys.columns, m_p.head_dim, element_type(m_p.k)};
+    }
     [[nodiscard]] int64_t turned_width(bool values) const {
         return m_keys.coded != nullptr ? m_keys.coded->turned_width(values) : 0;
     }
@@ -261,7 +227,7 @@ private:
     // --- 3. scores, [rows * heads, stride]; column i is key i of the list; see score_keys() ---
     /// Keys [begin, end) of coded entries.
     void score_coded(int64_t begin, int64_t end) {
-        for_coded(false, begin, end, {0, m_p.head_dim}, [&](const CodedPart& part) { score_part(part); });
+        coded().each(false, begin, end, {0, m_p.head_dim}, [&](const CodedPart& part) { score_part(part); });
     }
     void score_part(const CodedPart& part) {
         Dots dots;
@@ -276,81 +242,12 @@ private:
         dots.in = part.width;
         float* const to = m_scratch.scores.data() + part.begin;
         const bool all = part.ones == nullptr;
-        dots.y = all ? to : coded_numbers(rows_and_heads() * part.n);
+        dots.y = all ? to : CodedReader::numbers(rows_and_heads() * part.n);
         dots.y_stride = all ? m_stride : part.n;
         m_table.dots(dots);
         for (int64_t i = 0; i < rows_and_heads() && !all; ++i)
             for (int64_t k = 0; k < part.n; ++k)
                 to[i * m_stride + part.ones[k]] = dots.y[i * part.n + k];
-    }
-
-    /// Calls visit(part) for coded entries [begin, end) of the list, part by part: of those that are read in one way all in order. Entries
-    /// of different ways that stand side by side come apart, so a part may lie before one that was visited.
-    template <typename Visit>
-    void for_coded(bool values, int64_t begin, int64_t end, Channels c, const Visit& visit) const {
-        const CodedEntries& coded = *m_keys.coded;
-        // Rows that are made stay in the first cache until they are read.
-        const int64_t widest = std::max(m_p.head_dim, turned_width(values));
-        const int64_t most = std::clamp(made_numbers / widest / 16 * 16, int64_t{16}, CodedEntries::at_once);
-        while (begin < end) {
-            const int64_t* const places = m_keys.columns + begin;
-            const CodedEntries::Stretch stretch = coded.stretch(values, places, end - begin);
-            CodedPart part;
-            part.begin = begin;
-            const int64_t n = std::min(most, end - begin);
-            if (stretch.n >= n) {
-                part.turned = stretch.turned;
-                part.n = stretch.n;
-                if (stretch.stored != nullptr) {
-                    stand(part, values, stretch.stored, stretch.stride, c);
-                } else {
-                    part.n = n;
-                    make(part, values, places, c);
-                }
-                visit(part);
-                begin += part.n;
-                continue;
-            }
-            CodedEntries::Sorted sorted;
-            coded.sort(values, places, n, sorted);
-            for (const bool turned : {false, true}) {
-                const CodedEntries::Alike& alike = turned ? sorted.turned : sorted.plain;
-                if (alike.n == 0) continue;
-                part = CodedPart();
-                part.begin = begin;
-                part.turned = turned;
-                part.n = alike.n;
-                part.ones = alike.n == n ? nullptr : alike.ones;
-                if (!turned && sorted.stored != nullptr) {
-                    part.index = sorted.slots;
-                    stand(part, values, sorted.stored, m_p.head_dim, c);
-                } else {
-                    int64_t some[CodedEntries::at_once];
-                    for (int64_t i = 0; i < alike.n; ++i)
-                        some[i] = places[alike.ones[i]];
-                    make(part, values, some, c);
-                }
-                visit(part);
-            }
-            begin += n;
-        }
-    }
-    /// Rows that stand as they are read.
-    void stand(CodedPart& part, bool values, const void* rows, int64_t stride, Channels c) const {
-        part.type = element_type(m_p.k);
-        part.rows = static_cast<const char*>(rows) + (part.turned ? 0 : c.begin) * element_bytes(part.type);
-        part.stride = stride;
-        part.width = part.turned ? turned_width(values) : c.count;
-    }
-    /// Rows that are made now, and are there until the next ones are.
-    void make(CodedPart& part, bool values, const int64_t* places, Channels c) const {
-        part.width = part.stride = part.turned ? turned_width(values) : c.count;
-        float* const rows = coded_rows(part.n * part.width);
-        if (part.turned)
-            m_keys.coded->read_turned(values, places, part.n, rows);
-        else
-            m_keys.coded->read(values, places, part.n, c.begin, c.count, rows);
-        part.rows = rows;
     }
 
     /// The row's own column, as its last key. Scores of all other keys are there already: they also fill the place of this one.
@@ -458,7 +355,7 @@ private:
             return;
         }
         // One chain per channel of plain ones and one of turned ones, cut nowhere.
-        for_coded(true, begin, end, c, [&](const CodedPart& part) { add_part(r, rows, part, c); });
+        coded().each(true, begin, end, c, [&](const CodedPart& part) { add_part(r, rows, part, c); });
     }
     void add_part(int64_t r, int64_t rows, const CodedPart& part, Channels c) const {
         WeightedSum sum;
@@ -466,7 +363,7 @@ private:
         sum.p_stride = m_stride;
         sum.rows = rows * m_num_heads;
         if (part.ones != nullptr) {
-            float* const weights = coded_numbers(sum.rows * part.n);
+            float* const weights = CodedReader::numbers(sum.rows * part.n);
             for (int64_t i = 0; i < sum.rows; ++i)
                 for (int64_t k = 0; k < part.n; ++k)
                     weights[i * part.n + k] = sum.p[i * m_stride + part.ones[k]];

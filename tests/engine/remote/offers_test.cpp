@@ -219,7 +219,7 @@ TEST_CASE("a fetch that was interrupted goes on with the bytes that are missing"
     place.grow(400);
     FakeEngine engine;
     EngineServer server(engine, place.options());
-    SlowLink slow(server.endpoint(), {.bytes_per_s = 1'000'000});
+    SlowLink slow(server.endpoint(), {.bytes_per_s = 6'000'000});
     RemoteEngine link(to(slow.endpoint()));
     const fs::path here = place.folder / "here.rlt", part = here.string() + ".part";
     const auto fetched = [&] {
