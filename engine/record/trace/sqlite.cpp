@@ -225,7 +225,7 @@ void Statement::run() {
 }
 
 void Statement::reset() {
-    check(sqlite3_reset(m_statement));
+    sqlite3_reset(m_statement); // gives the code of the last step again, which step() has thrown
     check(sqlite3_clear_bindings(m_statement));
 }
 

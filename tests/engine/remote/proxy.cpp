@@ -152,7 +152,10 @@ struct SlowLink::Impl {
                 ::close(server);
                 continue;
             }
-            const int on = 1, small = 16384;
+            const int
+                on = 1,
+                small =
+                    65536; // fuller ones would wait 0.2 s for each other, as Linux does when a window is shut
             for (const int socket : {client, server}) {
                 ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
                 ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);

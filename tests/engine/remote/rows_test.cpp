@@ -434,6 +434,23 @@ TEST_CASE("damaged rows end in a ProtocolError, and the next connection begins w
     CHECK(refused > 30);
 }
 
+TEST_CASE("rows that came twice are refused, and the next connection begins well", "[remote]") {
+    Grower grower(seed(14));
+    auto live = grower.start();
+    grower.grow(*live, 3);
+    RowSender sender;
+    sender.tell(live);
+    const json good = sender.next();
+    json twice = good;
+    json& rows = twice.at("tables").at("steps");
+    rows.push_back(rows.at(0));
+    RowReceiver receiver;
+    REQUIRE_THROWS_AS(receiver.take(twice), ProtocolError);
+    receiver.begin_connection(nullptr);
+    receiver.take(good);
+    REQUIRE(receiver.recording()->steps() == 3);
+}
+
 TEST_CASE("encodings of what a run tells, in bytes and microseconds a step", "[.measure]") {
     Grower grower(seed(13));
     RowSender sender;
