@@ -110,10 +110,25 @@ void Machine::check_other_launches(const Cell& cell, bool with_write, Access acc
 }
 
 void Machine::look_at(Cell& cell, Access access, const void* at, const Region* region, const void* place) {
-    const auto thread_text = [&](uint16_t number) {
+    // What is said of a fault is made outside of the way of all other accesses.
+    const auto unwritten = [&]() __attribute__((noinline, cold)) {
+        fault(place, std::string(verb(access)) + " " + bytes_text(at, region) + ", which nobody has written");
+    };
+    const auto thread_text = [&](uint16_t number) __attribute__((noinline, cold)) {
         const uint3 i = m_threads[number & Cell::number]->index;
         return "thread (" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) +
                ")";
+    };
+    const auto copying = [&]() __attribute__((noinline, cold)) {
+        fault(place, std::string(verb(access)) + " " + bytes_text(at, region) + ", where a copy of " +
+                         thread_text(cell.writer) + " is under way (cp.async without a wait)");
+    };
+    const auto unordered = [&](bool with_write) __attribute__((noinline, cold)) {
+        race(cell, with_write, access, at, region, place,
+             thread_text(with_write ? cell.writer : cell.reader) + " (no barrier between)");
+    };
+    const auto of_another_block = [&](bool with_write) __attribute__((noinline, cold)) {
+        race(cell, with_write, access, at, region, place, "another block");
     };
     const auto other_block = [&](Epoch epoch) {
         return std::ranges::none_of(m_acquired, [epoch](const Span& span) { return span.holds(epoch); });
@@ -122,21 +137,17 @@ void Machine::look_at(Cell& cell, Access access, const void* at, const Region* r
     const uint16_t clock = m_warps[m_thread->warp()].clock;
     const bool atomic = access == Access::atomic;
 
-    if (access != Access::write && cell.written < exists_from)
-        fault(place, std::string(verb(access)) + " " + bytes_text(at, region) + ", which nobody has written");
+    if (access != Access::write && cell.written < exists_from) unwritten();
     if (cell.written >= exists_from && (cell.writer & Cell::under_way) != 0 && cell.written >= m_block_first)
-        fault(place, std::string(verb(access)) + " " + bytes_text(at, region) + ", where a copy of " +
-                         thread_text(cell.writer) + " is under way (cp.async without a wait)");
+        copying();
     // Against the last write.
     if (cell.written >= m_interval_first) {
         const bool both_atomic = atomic && (cell.writer & Cell::atomic) != 0;
-        if (!both_atomic && !ordered(cell.writer & Cell::number, cell.write_clock))
-            race(cell, true, access, at, region, place, thread_text(cell.writer) + " (no barrier between)");
+        if (!both_atomic && !ordered(cell.writer & Cell::number, cell.write_clock)) unordered(true);
     } else if (cell.written >= exists_from && cell.written < m_block_first) {
         if (cell.written >= m_launch_first) {
             const bool both_atomic = atomic && (cell.writer & Cell::atomic) != 0;
-            if (!both_atomic && other_block(cell.written))
-                race(cell, true, access, at, region, place, "another block");
+            if (!both_atomic && other_block(cell.written)) of_another_block(true);
         } else if (!m_before.empty()) {
             check_other_launches(cell, true, access, at, region, place);
         }
@@ -151,12 +162,10 @@ void Machine::look_at(Cell& cell, Access access, const void* at, const Region* r
             const bool before =
                 !several && (lanes ? reader / 32 == m_thread->warp() && cell.read_clock < clock
                                    : ordered(reader, cell.read_clock));
-            if (!before)
-                race(cell, false, access, at, region, place,
-                     thread_text(cell.reader) + " (no barrier between)");
+            if (!before) unordered(false);
         } else if (cell.read < m_block_first) {
             if (cell.read >= m_launch_first) {
-                if (other_block(cell.read)) race(cell, false, access, at, region, place, "another block");
+                if (other_block(cell.read)) of_another_block(false);
             } else if (!m_before.empty()) {
                 check_other_launches(cell, false, access, at, region, place);
             }
@@ -194,7 +203,7 @@ void Machine::look_at_bytes(std::span<Cell> cells, Access access, const void* at
 }
 
 void Machine::access(const void* at, size_t bytes, Access access, const void* place) {
-    if (m_thread->fiber.holds(at)) return;
+    if (is_local(at)) return;
     if (!looks_at_memory()) return; // of the machine's own calls, in a build without
     const auto* const first = static_cast<const std::byte*>(at);
     if (const std::span<Cell> cells = shared_cells(at, bytes); !cells.empty())

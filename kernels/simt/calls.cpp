@@ -205,16 +205,20 @@ void check_vector(const void* address, size_t bytes) {
 namespace refreshlab::simt {
 namespace {
 
+[[gnu::noinline, gnu::cold]] void misaligned(size_t bytes, Machine::Access access, const void* place) {
+    machine().fault(place, "an address that is no multiple of the " + std::to_string(bytes) +
+                               " bytes that are " + (access == Machine::Access::read ? "read" : "written"));
+}
+
 void look(const void* at, size_t bytes, Machine::Access access, const void* place) {
     if (!t_runs) return;
     const auto address = reinterpret_cast<uintptr_t>(at);
     // The compiler speaks of 16 bytes where two numbers of 8 are copied, too. Vectors are looked at by check_vector().
     const size_t natural = bytes < 8 ? bytes : 8;
-    if ((bytes & (bytes - 1)) == 0 && address % natural != 0)
-        machine().fault(place, "an address that is no multiple of the " + std::to_string(bytes) +
-                                   " bytes that are " +
-                                   (access == Machine::Access::read ? "read" : "written"));
-    machine().access(at, bytes, access, place);
+    if ((bytes & (bytes - 1)) == 0 && (address & (natural - 1)) != 0) [[unlikely]]
+        misaligned(bytes, access, place);
+    Machine& here = machine();
+    if (!here.is_local(at)) here.access(at, bytes, access, place);
 }
 
 } // namespace

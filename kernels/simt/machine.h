@@ -108,6 +108,8 @@ public:
 
     enum class Access : uint8_t { read, write, atomic };
     void access(const void* at, size_t bytes, Access access, const void* place);
+    /// A local variable of the thread that runs: most accesses are.
+    [[nodiscard]] bool is_local(const void* at) const { return m_thread->fiber.holds(at); }
     /// Synchronises through an atomic variable: acquires what others have released there, and releases what the thread has fenced.
     void synchronise(const void* at);
     /// Ends the kernel, from one of its threads.
