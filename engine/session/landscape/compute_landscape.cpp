@@ -185,7 +185,8 @@ void require_full_caches(const RunConfig& config) {
     throw Error("computing a landscape",
                 "with cache policy " +
                     (config.student_cache.is_full() ? config.teacher_cache : config.student_cache).policy,
-                "it is about caches that keep everything", "give --student-cache full");
+                "it is about caches that keep everything",
+                "start a run with the policy full (--student-cache full)");
 }
 
 LandscapeRequest landscape_request(const Recording& run, const RunConfig& config) {

@@ -156,13 +156,9 @@ void SessionWorker::Impl::begin_landscape(const command::ComputeLandscape& asked
         throw Error("computing a landscape", {},
                     "it takes a teacher and a student, and this run has one model",
                     "start one in mode overfill");
-    LandscapeRequest request;
+    LandscapeRequest request = landscape_request(recording, recording.info().config);
     request.rows_at_once = LandscapeRequest::rows_beside_a_window;
-    request.prompt_ids = recording.info().prompt_ids;
-    request.tokens = recording.token_ids();
     request.values = landscape_values(asked.values);
-    request.mc = recording.info().config.mc;
-    request.seed = recording.info().config.seed;
     request.every = asked.every;
     std::shared_ptr<const Landscape> known = now.landscape ? now.landscape->landscape : nullptr;
     const bool goes_on = known && now.landscape->run_id == recording.info().id &&

@@ -145,6 +145,9 @@ TEST_CASE("scopes that cannot be measured are refused in one line", "[session][w
     run_to_end(worker, watch, evicts);
     status = watch.answered(worker.send(command::ComputeScope{.every = 4, .horizon = 2}));
     CHECK_THAT(status->error, ContainsSubstring("caches that keep everything"));
+    status = watch.answered(worker.send(command::ComputeLandscape{})); // nor has a landscape been computed
+    CHECK_THAT(status->error, ContainsSubstring("computing a landscape") &&
+                                  ContainsSubstring("caches that keep everything"));
 }
 
 } // namespace scope_worker_test

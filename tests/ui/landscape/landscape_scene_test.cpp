@@ -393,6 +393,12 @@ TEST_CASE("what cannot be computed says why in one line", "[landscape]") {
     status.rebuild_mode = false;
     status.state = EngineState::running;
     CHECK_THAT(why_not_computed(run.get(), 3, status, true), ContainsSubstring("pause the run"));
+    RunInfo evicting = run->info();
+    evicting.config.student_cache.policy = "h2o";
+    const auto evicts = made_run(evicting);
+    append_step(*evicts);
+    append_step(*evicts);
+    CHECK_THAT(why_not_computed(evicts.get(), 2, status, true), ContainsSubstring("has a cache policy"));
     const auto alone = empty_recording(Mode::student, 2);
     append_step(*alone);
     append_step(*alone);

@@ -139,9 +139,12 @@ std::string why_not_computed(const Recording* recording, int64_t steps, const En
     if (!of_engine)
         return "This run comes from a file and its models are not loaded: `refreshlab landscape FILE` "
                "computes it";
+    const RunConfig& config = recording->info().config;
+    if (!config.student_cache.is_full() || !config.teacher_cache.is_full())
+        return "It is about caches that keep everything, and this run has a cache policy";
     if (recording->num_tokens() < 2)
         return "The text has one token, and a landscape needs two at least: make more steps";
-    if (recording->info().config.mode != Mode::overfill)
+    if (config.mode != Mode::overfill)
         return "It takes a teacher and a student: start a run in mode overfill";
     if (status.rebuild_mode)
         return "The pair runs in rebuild mode: nothing is copied, so a refresh changes nothing";
@@ -163,14 +166,9 @@ std::string why_not_computed(const Recording* recording, int64_t steps, const En
 
 std::string why_no_scope_map(const Recording* recording, int64_t steps, const EngineStatus& status,
                              bool of_engine) {
-    if (recording != nullptr && steps > 0) {
-        if (!of_engine)
-            return "This run comes from a file and its models are not loaded: `refreshlab scope FILE` "
-                   "measures it";
-        const RunConfig& config = recording->info().config;
-        if (!config.student_cache.is_full() || !config.teacher_cache.is_full())
-            return "It is about caches that keep everything, and this run has a cache policy";
-    }
+    if (recording != nullptr && steps > 0 && !of_engine)
+        return "This run comes from a file and its models are not loaded: `refreshlab scope FILE` "
+               "measures it";
     return why_not_computed(recording, steps, status, of_engine);
 }
 
