@@ -19,6 +19,7 @@
 #include "engine/refresh/own_signal.h"
 #include "engine/results/scope_map_store.h"
 #include "ui/figure/figure_file.h"
+#include "ui/figure/run_names.h"
 #include "ui/scene/runs/run_metrics.h"
 #include "ui/scene/text/event_choice.h"
 #include "ui/scene/text/event_table.h"
@@ -83,19 +84,9 @@ std::vector<ui::FigureRun> runs_of(const Options& options, const std::optional<O
     if (options.names.size() > found.size())
         throw Error("drawing a figure", "--name",
                     fmt::format("{} names for {} runs", options.names.size(), found.size()));
-    for (size_t i = 0; i < found.size(); ++i) {
-        const RunInfo& info = found[i].recording->info();
-        const RunConfig& config = info.config;
-        std::string& name = found[i].name; // as the trace calls it, if it does
-        if (i < options.names.size())
-            name = options.names[i];
-        else if (name.empty()) {
-            name = config.mode == Mode::overfill
-                       ? fmt::format("{}, seed {}", config.policy.name, config.seed)
-                       : fmt::format("{} alone, seed {}", to_string(config.mode), config.seed);
-            if (!info.parent_id.empty()) name += fmt::format(", branch at step {}", info.fork_step + 1);
-        }
-    }
+    for (size_t i = 0; i < options.names.size(); ++i)
+        found[i].name = options.names[i];
+    ui::name_runs(found); // that neither an option nor its trace names
     return found;
 }
 

@@ -1,10 +1,9 @@
 #include "ui/context/figure_request.h"
 
+#include "ui/figure/run_names.h"
 #include "ui/scene/landscape/cell_values.h"
 #include "ui/scene/landscape/objective_words.h"
 #include "ui/scene/runs/run_set.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -14,12 +13,9 @@ namespace refreshlab::ui {
 namespace {
 
 FigureRun named(const RunSet& runs, const std::shared_ptr<const Recording>& run) {
-    const RunConfig& config = run->info().config;
     const RunNode* node = runs.tree().find_id(run->info().id);
     const RunLabel label = node ? runs.label(node->key) : RunLabel{};
-    return {run,
-            label.name.empty() ? fmt::format("{}, seed {}", config.policy.name, config.seed) : label.name,
-            label.colour};
+    return {run, label.name, label.colour};
 }
 
 /// Beside the run that is looked at. Text shows the first ticked one.
@@ -52,6 +48,7 @@ FigureRequest figure_request(const UiContext& ctx, const FigureKind& kind, bool 
         for (const RunKey key : others_of(ctx.runs, kind))
             request.runs.push_back(named(ctx.runs, ctx.runs.recording(key)));
     }
+    name_runs(request.runs);
     request.landscape = ctx.landscape;
     request.scope_map = ctx.scope_map;
     request.policy = ctx.drafts.policy();

@@ -79,7 +79,9 @@ public:
         const Panel* const used = state.find_panel(state.used_panel);
         const auto kinds = figure_kinds();
         for (size_t i = 0; i < kinds.size(); ++i)
-            if (used != nullptr && used->kind() == kinds[i].panel) m_kind = i;
+            if (used != nullptr && used->kind() == kinds[i].panel &&
+                (kinds[i].needs != FigureNeeds::other_runs || !state.runs.compared().empty()))
+                m_kind = i; // of two the later: runs are ticked to be compared
         for (size_t i = 0; i < kinds.size() && !offered(state, kind()); ++i)
             if (offered(state, kinds[i])) m_kind = i;
     }

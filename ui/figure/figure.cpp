@@ -23,7 +23,7 @@ using Request = FigureRequest;
 constexpr std::array kinds = {
     FigureKind{"signals", "Signals over steps", "Signals", FigureNeeds::nothing, true,
                [](const Request& r) { return make_signals_figure(r, false); }, true},
-    FigureKind{"compare", "Two runs: signals and their difference", "", FigureNeeds::other_runs, true,
+    FigureKind{"compare", "Compared runs: their signals", "Signals", FigureNeeds::other_runs, true,
                [](const Request& r) { return make_signals_figure(r, true); }},
     FigureKind{"text", "Text, coloured by a signal", "Text", FigureNeeds::head, true, make_text_figure, true},
     FigureKind{"attention", "Attention of the shown head", "Attention", FigureNeeds::head, false,

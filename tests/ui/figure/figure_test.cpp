@@ -7,6 +7,7 @@
 #include "tests/ui/figure/figure_fixture.h"
 #include "ui/base/png_text.h"
 #include "ui/base/value_format.h"
+#include "ui/figure/run_names.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -34,6 +35,8 @@ using namespace refreshlab::ui;
 using namespace refreshlab::test;
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 namespace fs = std::filesystem;
 
 namespace {
@@ -56,6 +59,30 @@ std::string output_of(const std::string& command) {
 }
 
 } // namespace
+
+TEST_CASE("runs without a name are told apart by what they are", "[figure][EX2]") {
+    const auto of = [](const std::function<void(RunConfig&)>& change) {
+        RunInfo info = made_info(4);
+        info.config.policy = preset_policy("entropy");
+        change(info.config);
+        return made_run(info);
+    };
+    const auto none = [](RunConfig&) {};
+    std::vector<FigureRun> runs;
+    for (const auto& run :
+         {of(none), of([](RunConfig& run) { run.student_cache = cache_policy_defaults("h2o", "a test"); }),
+          of([](RunConfig& run) { run.sampler.temperature = 0.5; }), of(none),
+          of([](RunConfig& run) { run.mode = Mode::teacher; })})
+        runs.push_back({run, ""});
+    runs.push_back({of(none), "mine"});
+    name_runs(runs);
+    CHECK(runs[0].name == "entropy, seed 0");
+    CHECK_THAT(runs[1].name, StartsWith("entropy, H2O, budget ") && EndsWith(", seed 0"));
+    CHECK_THAT(runs[2].name, StartsWith("entropy, seed 0, ") && ContainsSubstring("0.5"));
+    CHECK(runs[3].name == "entropy, seed 0 (2)");
+    CHECK(runs[4].name == "teacher alone, seed 0");
+    CHECK(runs[5].name == "mine");
+}
 
 TEST_CASE("a curve stands where its values are, in points of the page", "[figure][EX2]") {
     // A ramp: equal steps are equal distances, and the axis' ticks say which.
