@@ -140,15 +140,15 @@ void AppWindow::install_input_callbacks() {
     glfwSetWindowCloseCallback(window, [](GLFWwindow* w) { note(w); });
     glfwSetDropCallback(window, [](GLFWwindow* w, int count, const char** paths) {
         note(w);
-        if (count > 0) static_cast<AppWindow*>(glfwGetWindowUserPointer(w))->drop(paths[count - 1]);
+        for (int i = 0; i < count; ++i)
+            static_cast<AppWindow*>(glfwGetWindowUserPointer(w))->drop(paths[i]);
     });
 }
 
 void AppWindow::drop(const char* path) noexcept {
     try {
-        m_dropped = path;
-    } catch (const std::exception&) {
-        m_dropped.clear(); // no memory for a path: nothing was dropped
+        m_dropped.emplace_back(path);
+    } catch (const std::exception&) { // no memory for a path: it was not dropped
     }
 }
 
@@ -208,8 +208,10 @@ void AppWindow::frame() {
         m_display_scale = scale;
         m_shell->set_display_scale(scale);
     }
-    if (!m_dropped.empty()) m_shell->open_dropped(std::exchange(m_dropped, {}));
+    for (const std::string& path : std::exchange(m_dropped, {}))
+        m_shell->open_dropped(path);
     build_frame(1.0F);
+    m_input_left = !ImGui::GetCurrentContext()->InputEventsQueue.empty();
     const double built = now_s();
     const Platform::Size size = m_platform->framebuffer_size();
     draw_to(m_screen.get(), size.width, size.height, !worth_painting || worth_painting());
@@ -281,6 +283,7 @@ ui::FrameGovernor::Situation AppWindow::situation() const {
     s.awake_until = m_awake_until;
     s.decoding = m_decoding;
     s.mouse_held = ImGui::IsAnyMouseDown();
+    s.input_left = m_input_left;
     s.text_cursor = ImGui::GetIO().WantTextInput;
     s.minimised = m_platform->minimised();
     return s;

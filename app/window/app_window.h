@@ -107,10 +107,11 @@ private:
     std::unique_ptr<ui::Shell> m_shell;
     ui::FrameGovernor m_governor;
 
-    std::vector<Picture> m_pictures; ///< asked for in this frame
-    std::string m_dropped;           ///< file that was dropped on the window; opened with the next frame
+    std::vector<Picture> m_pictures;    ///< asked for in this frame
+    std::vector<std::string> m_dropped; ///< files that were dropped on the window; opened with the next frame
     float m_display_scale = 1;
-    bool m_quitting = false; ///< said by the shell: nothing is asked any more
+    bool m_quitting = false;   ///< said by the shell: nothing is asked any more
+    bool m_input_left = false; ///< ImGui takes a key's press and its release in two frames
     double m_last_input = 0, m_last_news = 0, m_awake_until = 0, m_last_time = 0;
     bool m_decoding = false;
     size_t m_logged_lines = 0;

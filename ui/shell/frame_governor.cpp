@@ -25,7 +25,7 @@ double FrameGovernor::cost_s() const {
 }
 
 double FrameGovernor::period(const Situation& s) const {
-    if (s.mouse_held) return fastest; // the hand must see what it does
+    if (s.mouse_held || s.input_left) return fastest; // the hand must see what it does
     if (s.decoding)
         return std::clamp(cost_s() / (share_of_cores * static_cast<double>(m_cores)), fastest,
                           slowest_while_decoding);
@@ -36,7 +36,8 @@ double FrameGovernor::due(const Situation& s) const {
     constexpr double never = std::numeric_limits<double>::infinity();
     if (s.minimised) return never;
     const double pace = period(s);
-    if (s.last_input >= m_last_frame || s.last_news >= m_last_frame || s.awake_until > s.now || s.mouse_held)
+    if (s.last_input >= m_last_frame || s.last_news >= m_last_frame || s.awake_until > s.now ||
+        s.mouse_held || s.input_left)
         return m_last_frame + pace;
     // Tooltips appear after a delay and layouts settle over a few frames: a little faster at first.
     const double quiet = m_last_frame - std::max(s.last_input, s.last_news);

@@ -29,6 +29,7 @@ public:
         double awake_until = 0; ///< something moves (Host::keep_awake)
         bool decoding = false;
         bool mouse_held = false;
+        bool input_left = false;  ///< the last frame did not take all of the input: more of it waits
         bool text_cursor = false; ///< a text field is being edited: its cursor blinks
         bool minimised = false;
     };

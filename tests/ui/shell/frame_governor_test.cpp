@@ -56,6 +56,20 @@ TEST_CASE("a held mouse button gets every frame that there is", "[ui]") {
     CHECK(governor.due(s) == 100 + FrameGovernor::fastest);
 }
 
+TEST_CASE("input that a frame left is taken by the next ones, as fast as they come", "[ui]") {
+    for (const bool decoding : {false, true}) {
+        FrameGovernor governor = governor_with_cost(0.05, 2);
+        auto s = quiet(107); // long after the last key came
+        s.decoding = decoding;
+        s.input_left = true;
+        CHECK(governor.due(s) == 100 + FrameGovernor::fastest);
+        governor.frame_drawn(107, 0.05);
+        CHECK(governor.due(s) == 107 + FrameGovernor::fastest);
+        s.input_left = false;
+        CHECK(std::isinf(governor.due(s)));
+    }
+}
+
 TEST_CASE("nothing is drawn when nothing happens, and waits are at most a second", "[ui]") {
     FrameGovernor governor = governor_with_cost(0.002, 2);
     const auto s = quiet(100.5);
