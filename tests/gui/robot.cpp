@@ -170,6 +170,12 @@ void Robot::start(const RunConfig& run, int32_t steps) {
     frames(3);
 }
 
+void Robot::forget_other_runs() {
+    for (const RunTree::Row& row : ctx().runs.tree().rows())
+        if (ctx().runs.live() != row.key) ctx().runs.remove(row.key);
+    frames(2);
+}
+
 void Robot::step(int32_t steps) {
     const int64_t target = recording()->steps() + steps;
     engine().send(command::Step{steps});

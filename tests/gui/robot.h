@@ -103,6 +103,7 @@ public:
     [[nodiscard]] RunConfig slow_config();
     /// A new run that stands paused after `steps` records, everything at its first place, the mouse out of the way.
     void start(const RunConfig& config, int32_t steps);
+    void forget_other_runs(); ///< that earlier cases left in the window
     /// Exactly so many more records, then paused.
     void step(int32_t steps);
     /// Frames until the condition holds. False when it does not within the limit.

@@ -413,10 +413,14 @@ public:
     float width() const override { return 430; }
     bool draw(ShellState& state) override {
         ImGui::PushTextWrapPos(0);
-        if (const auto run = state.ctx.engine.recording(); run && state.unsaved_run())
+        if (const auto made = state.unsaved_made(); made.size() == 1)
             ImGui::TextUnformatted(fmt::format("The run of {} {} is in no file and ends with the window.",
-                                               format_thousands(run->steps()),
-                                               run->steps() == 1 ? "step" : "steps")
+                                               format_thousands(made[0]->steps()),
+                                               made[0]->steps() == 1 ? "step" : "steps")
+                                       .c_str());
+        else if (made.size() > 1)
+            ImGui::TextUnformatted(fmt::format("{} runs are in no file and end with the window.",
+                                               format_thousands(static_cast<int64_t>(made.size())))
                                        .c_str());
         if (const auto restored = static_cast<int64_t>(state.unsaved_restored()); restored > 0)
             ImGui::TextUnformatted(
@@ -489,8 +493,10 @@ std::unique_ptr<Dialog> make_save_runs_dialog(ShellState& state) {
     return std::make_unique<SaveTraceDialog>(state.ctx, false, true);
 }
 std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state) {
-    return std::make_unique<SaveTraceDialog>(state.ctx, true,
-                                             state.unsaved_restored() > 0 || state.unsaved_signals() > 0);
+    const auto made = state.unsaved_made();
+    const bool live_alone = made.empty() || (made.size() == 1 && made[0] == state.ctx.engine.recording());
+    return std::make_unique<SaveTraceDialog>(
+        state.ctx, true, !live_alone || state.unsaved_restored() > 0 || state.unsaved_signals() > 0);
 }
 std::unique_ptr<Dialog> make_unsaved_dialog() {
     return std::make_unique<UnsavedDialog>();

@@ -160,12 +160,15 @@ void ShellState::run(std::string_view id) {
     if (const Action* action = find_action(id)) run(*action);
 }
 
-bool ShellState::unsaved_run() const {
-    const auto run = ctx.engine.recording();
-    if (!run || run->steps() == 0 || ctx.engine.status()->recorded) return false;
-    const auto saved = saved_steps.find(run->info().id);
-    if (saved != saved_steps.end() && saved->second >= run->steps()) return false;
-    return run->info().id != own_run || run->commands().size() > 0 || !run->notes()->own().empty();
+std::vector<std::shared_ptr<const Recording>> ShellState::unsaved_made() const {
+    std::vector<std::shared_ptr<const Recording>> made;
+    for (const RunNode& node : runs.tree().runs()) {
+        const auto run = runs.recording(node.key);
+        if (run->steps() == 0 || restored.contains(run->info().id) || in_own_file(*run)) continue;
+        if (run->info().id != own_run || run->commands().size() > 0 || !run->notes()->own().empty())
+            made.push_back(run);
+    }
+    return made;
 }
 
 bool ShellState::in_own_file(const Recording& run) const {

@@ -179,12 +179,12 @@ struct ShellState {
     void run(const Action& action);
     void run(std::string_view id);
 
-    /// True when the engine's run would be lost with the window: it has steps and is in no file. The program's own
+    /// The runs made in this window that would be lost with it: they have steps and are in no file, live or left. The program's own
     /// first run, untouched and without a note, does not count, because the next start makes it again bit for bit.
-    [[nodiscard]] bool unsaved_run() const;
-    /// That, restored runs that are in no file, or signals that were added to a run and are in no file.
+    [[nodiscard]] std::vector<std::shared_ptr<const Recording>> unsaved_made() const;
+    /// Those, restored runs that are in no file, or signals that were added to a run and are in no file.
     [[nodiscard]] bool unsaved() const {
-        return unsaved_run() || unsaved_restored() > 0 || unsaved_signals() > 0;
+        return !unsaved_made().empty() || unsaved_restored() > 0 || unsaved_signals() > 0;
     }
     /// The shown run's configuration as it is now: what a comparison runs again.
     [[nodiscard]] RunConfig run_to_compare() const;

@@ -224,6 +224,7 @@ void the_run_before_stays(Robot& r) {
 
 void closing_asks_about_an_unsaved_run(Robot& r) {
     r.start(r.config(), 12);
+    r.forget_other_runs();
     const auto close = [&r] { return r.window().shell().may_close(); };
     GUI_CHECK(!close());
     r.frames(3);
@@ -253,7 +254,20 @@ void closing_asks_about_an_unsaved_run(Robot& r) {
     GUI_CHECK(!close());
     r.frames(2);
     r.close_dialog("Unsaved run");
-    r.start(r.config(), 0);
+    // So is what another run took the place of: it stays in Runs. Both are saved by default.
+    r.start(r.config(), 5);
+    GUI_CHECK(!close());
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Unsaved run") && r.shows("2 runs are in no file and end with the window."));
+    r.te->ItemClick("//Unsaved run/Save trace...");
+    r.frames(3);
+    GUI_CHECK((r.te->ItemInfo("//Save trace/###all").StatusFlags & ImGuiItemStatusFlags_Checked) != 0);
+    r.close_dialog("Save trace");
+    const std::filesystem::path both = r.scratch("asked-both.rlt");
+    std::filesystem::remove(both);
+    r.act("file.save_runs");
+    r.te->ItemInputValue("//Save trace/##path", both.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Trace saved as " + both.string()) > 0; }));
     GUI_CHECK(close());
 }
 

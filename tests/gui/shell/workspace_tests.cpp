@@ -26,17 +26,6 @@ fs::path empty_folder(Robot& r, const std::string& name) {
     return folder;
 }
 
-/// All runs but the live one leave the window.
-void remove_others(Robot& r) {
-    ui::RunSet& runs = r.ctx().runs;
-    std::vector<RunKey> keys;
-    for (const RunNode& node : runs.tree().runs())
-        keys.push_back(node.key);
-    for (const RunKey key : keys)
-        static_cast<void>(runs.remove(key));
-    r.frames(2);
-}
-
 /// The newest run of that recording's id that came from a file.
 const ui::RunSet::Run* from_file(Robot& r, const std::string& id) {
     const ui::RunSet& runs = r.ctx().runs;
@@ -54,7 +43,7 @@ void save_as(Robot& r, const char* dialog, const fs::path& path) {
 void a_workspace_comes_back(Robot& r) {
     const fs::path folder = empty_folder(r, "workspace");
     r.start(r.config(), 30);
-    remove_others(r);
+    r.forget_other_runs();
     const std::string first = r.recording()->info().id;
     r.act("file.save_trace");
     save_as(r, "Save trace", folder / "first.rlt");
@@ -97,7 +86,7 @@ void a_workspace_comes_back(Robot& r) {
     fs::remove_all(moved);
     fs::rename(folder, moved);
     r.start(r.config(), 5);
-    remove_others(r);
+    r.forget_other_runs();
     r.ctx().views.text.coloured_by = "entropy_bits";
     r.act("file.open_workspace");
     save_as(r, "Open workspace", moved / "lab.rlw");
@@ -130,7 +119,7 @@ void a_workspace_comes_back(Robot& r) {
 void a_workspace_without_its_traces(Robot& r) {
     const fs::path folder = empty_folder(r, "workspace-gone");
     r.start(r.config(), 12);
-    remove_others(r);
+    r.forget_other_runs();
     const std::string kept = r.recording()->info().id;
     r.act("file.save_trace");
     save_as(r, "Save trace", folder / "kept.rlt");
@@ -152,7 +141,7 @@ void a_workspace_without_its_traces(Robot& r) {
     with_more.insert(with_more.find(traces) + traces.size(), "{\"path\": \"gone.rlt\", \"runs\": []},");
     write_file(folder / "more.rlw", with_more);
     r.start(r.config(), 4);
-    remove_others(r);
+    r.forget_other_runs();
     r.window().shell().open_dropped(folder / "more.rlw");
     GUI_CHECK(
         r.until([&] { return r.count_log_lines((folder / "gone.rlt").string() + " is missing") == 1; }));
@@ -174,13 +163,13 @@ void a_workspace_without_its_traces(Robot& r) {
 void an_added_signal_is_kept(Robot& r) {
     const fs::path folder = empty_folder(r, "added-signal");
     r.start(r.config(), 12);
-    remove_others(r);
+    r.forget_other_runs();
     const auto recorded = r.recording();
     const std::string id = recorded->info().id;
     r.act("file.save_trace");
     save_as(r, "Save trace", folder / "run.rlt");
     r.start(r.config(), 0);
-    remove_others(r);
+    r.forget_other_runs();
     r.window().shell().open_dropped(folder / "run.rlt");
     GUI_CHECK(r.until([&] { return from_file(r, id) != nullptr; }));
     r.frames(3);
@@ -207,7 +196,7 @@ void an_added_signal_is_kept(Robot& r) {
     GUI_CHECK(!r.shows("no file beside it")); // the run itself is in one
     save_as(r, "Save workspace", folder / "lab.rlw");
     GUI_CHECK(r.window().shell().may_close());
-    remove_others(r);
+    r.forget_other_runs();
     GUI_CHECK(from_file(r, id) == nullptr);
     r.window().shell().open_dropped(folder / "lab.rlw");
     GUI_CHECK(r.until([&] { return from_file(r, id) != nullptr; }));
@@ -251,11 +240,11 @@ void a_left_session_is_offered(Robot& r) {
     fs::remove_all(r.ctx().host.state_folder() / "sessions");
     GUI_CHECK(!r.window().shell().offer_left_sessions({}));
     r.start(r.config(), 15);
-    remove_others(r);
+    r.forget_other_runs();
     const auto run = r.recording();
     const fs::path session = leave_session(r, run);
     r.start(r.config(), 3);
-    remove_others(r);
+    r.forget_other_runs();
     int begun = 0;
 
     // Esc leaves it for the next start, and what waited begins.
