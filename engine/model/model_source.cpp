@@ -47,9 +47,13 @@ public:
     [[nodiscard]] ModelConfig config() const override {
         std::error_code ignored;
         if (!fs::exists(m_folder / "config.json", ignored)) {
-            if (const std::string file = gguf_in(m_folder); !file.empty())
-                throw Error("reading", m_folder.string(), "has no config.json",
-                            "give the file: " + (m_folder / file).string());
+            const std::string file = gguf_in(m_folder);
+            if (file.empty())
+                throw Error("reading", m_folder.string(), "holds no model: no config.json, and no .gguf file",
+                            "a model is a folder with config.json, tokenizer.json and *.safetensors, "
+                            "or a .gguf file");
+            throw Error("reading", m_folder.string(), "has no config.json, but a file " + file,
+                        "give the file: " + (m_folder / file).string());
         }
         return ModelConfig::load(m_folder);
     }

@@ -51,7 +51,7 @@ void DeriveForm::draw_rounding(float column) {
     ImGui::TextDisabled("in groups of");
     ImGui::SameLine();
     ImGui::SetNextItemWidth(em * 4);
-    ImGui::InputInt("##group", &m_spec.group, 0, 0);
+    whole_entry("##group", &m_spec.group, 1, DeriveSpec::max_group);
     ImGui::SameLine();
     ImGui::Checkbox("symmetric", &m_spec.symmetric);
 }
@@ -84,7 +84,7 @@ void DeriveForm::draw_skips(float column) {
     ImGui::TextDisabled("and");
     ImGui::SameLine();
     ImGui::SetNextItemWidth(em * 3);
-    ImGui::InputInt("##skip auto", &m_spec.skip_auto, 0, 0);
+    whole_entry("##skip auto", &m_spec.skip_auto, 0, DeriveSpec::max_skips);
     ImGui::SameLine();
     ImGui::TextDisabled("more, chosen one by one by the least KL");
 }

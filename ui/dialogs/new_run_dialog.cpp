@@ -331,7 +331,9 @@ void NewRunDialog::draw_limits(float column) {
     const float em = ImGui::GetFontSize();
     label_before("At most", column);
     ImGui::SetNextItemWidth(em * 8);
-    ImGui::InputInt("##max tokens", &m_run.config.max_tokens, 0, 0);
+    const Parameter& limit = *find_parameter("max_tokens");
+    whole_entry("##max tokens", &m_run.config.max_tokens, static_cast<int>(limit.min),
+                static_cast<int>(limit.max));
     ImGui::SameLine();
     ImGui::TextDisabled("tokens");
     ImGui::SameLine(0, em * 1.5F);

@@ -5,6 +5,7 @@
 #include "ui/dialogs/colour_settings.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/dialogs/workspace_files.h"
+#include "ui/draw/text_entry.h"
 #include "ui/draw/widgets.h"
 #include "ui/scene/theme/theme.h"
 #include "ui/state/dialog.h"
@@ -140,9 +141,8 @@ private:
         }
         label_before("Autosave, at most", column);
         ImGui::SetNextItemWidth(em * 8);
-        if (ImGui::InputInt("MB##autosave", &state.settings.autosave_megabytes, 100, 1000))
-            state.settings.autosave_megabytes =
-                std::clamp(state.settings.autosave_megabytes, 0, most_autosave_megabytes);
+        whole_entry("MB##autosave", &state.settings.autosave_megabytes, 0, most_autosave_megabytes, 100,
+                    1000);
         ImGui::SetItemTooltip(
             "That the runs of one window that are in no file may take; beyond it the oldest go.\n"
             "0 keeps none: a crash loses them");

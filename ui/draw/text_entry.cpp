@@ -2,6 +2,9 @@
 
 #include <misc/cpp/imgui_stdlib.h>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace refreshlab::ui {
 
 namespace {
@@ -25,6 +28,16 @@ bool text_area(const char* label, std::string* text, ImVec2 size) {
     const bool result = ImGui::InputTextMultiline(label, text, size, ImGuiInputTextFlags_WordWrap);
     keep_typed(text, typed);
     return result;
+}
+
+bool whole_entry(const char* label, int* value, int low, int high, int step, int fast) {
+    int64_t typed = *value; // the C library stops at its ends
+    const int64_t by = step, by_far = fast;
+    if (!ImGui::InputScalar(label, ImGuiDataType_S64, &typed, step > 0 ? &by : nullptr,
+                            step > 0 ? &by_far : nullptr))
+        return false;
+    *value = static_cast<int>(std::clamp<int64_t>(typed, low, high));
+    return true;
 }
 
 } // namespace refreshlab::ui

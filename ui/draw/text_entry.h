@@ -12,5 +12,10 @@ namespace refreshlab::ui {
 bool text_entry(const char* label, std::string* text, ImGuiInputTextFlags flags = 0, const char* hint = "");
 /// The same over several lines; lines that are too long wrap.
 bool text_area(const char* label, std::string* text, ImVec2 size);
+/// An entry for a whole number from `low` to `high`; what is typed beyond them is brought to the nearer end. (ImGui's own takes the low 32
+/// bits of a number that is too large.)
+/// \param step, fast  of its buttons, and with Ctrl; 0 = no buttons
+/// \return whether it has just been changed
+bool whole_entry(const char* label, int* value, int low, int high, int step = 0, int fast = 0);
 
 } // namespace refreshlab::ui

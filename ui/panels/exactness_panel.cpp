@@ -1,5 +1,6 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
+#include "ui/draw/text_entry.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 
@@ -74,8 +75,7 @@ private:
         tooltip(m_options.fault);
         ImGui::SameLine();
         ImGui::SetNextItemWidth(em * 5);
-        ImGui::InputInt("steps", &m_options.steps, 0, 0);
-        m_options.steps = std::clamp(m_options.steps, 1, 4096);
+        whole_entry("steps", &m_options.steps, 1, 4096);
         ImGui::SameLine();
         ImGui::Checkbox("Latency", &m_options.latency);
         ImGui::SetItemTooltip(

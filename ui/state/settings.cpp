@@ -56,7 +56,7 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         if (!(settings.pace > 0) || settings.pace > max_pace) settings.pace = 0;
         if (settings.pace > 0) settings.pace = std::max(settings.pace, min_pace);
         settings.autosave_megabytes = std::clamp(settings.autosave_megabytes, 0, most_autosave_megabytes);
-        settings.steps_at_once = std::clamp(settings.steps_at_once, 1, 100000);
+        settings.steps_at_once = std::clamp(settings.steps_at_once, 1, most_steps_at_once);
         return settings;
     } catch (const Error& e) {
         problem = e.what();

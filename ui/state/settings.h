@@ -47,6 +47,7 @@ void remember_pair(Settings& settings, const std::string& teacher, const std::st
 inline constexpr size_t kept_pairs = 8;
 
 inline constexpr int most_autosave_megabytes = 1'000'000;
+inline constexpr int most_steps_at_once = 100'000;
 inline constexpr double min_pace = 1, max_pace = 200; ///< beside "as fast as it goes"
 /// Twice or half as fast: 1 .. 200, above that as fast as it goes (0).
 [[nodiscard]] double next_pace(double pace, bool faster);

@@ -48,6 +48,11 @@ void bad_models(Robot& r) {
     refused(
         r, [&] { r.te->ItemInputValue("//New run/##student", r.scratch("nowhere").string().c_str()); },
         "no such model folder");
+    const fs::path folder = r.scratch("no-model");
+    fs::create_directories(folder);
+    refused(
+        r, [&] { r.te->ItemInputValue("//New run/##teacher", folder.string().c_str()); },
+        "holds no model: no config.json, and no .gguf file");
     const fs::path file = r.scratch("a-file");
     write_file(file, "no model");
     refused(
@@ -208,10 +213,13 @@ void a_save_that_fails(Robot& r) {
 void absurd_numbers(Robot& r) {
     r.start(r.config(), 9);
     r.act("run.new");
-    r.te->ItemInputValue("//New run/##max tokens", -5);
-    r.frames(2);
-    GUI_CHECK(r.shows("At least one token"));
-    r.te->ItemInputValue("//New run/##max tokens", 20);
+    // Brought into range, whatever the low 32 bits of a number are that is too large.
+    for (const auto& [typed, taken] :
+         {std::pair{"-5", 1}, std::pair{"4294967301", 1'000'000}, std::pair{"-4294967290", 1},
+          std::pair{"99999999999999999999", 1'000'000}, std::pair{"20", 20}}) {
+        r.te->ItemInputValue("//New run/##max tokens", typed);
+        GUI_CHECK(r.te->ItemReadAsInt("//New run/##max tokens") == taken);
+    }
     for (const char* seed : {"99999999999999999999999", "1.5"}) {
         r.te->ItemInputValue("//New run/##seed", seed);
         r.frames(2);
