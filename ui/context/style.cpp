@@ -49,6 +49,7 @@ void set_metrics(ImGuiStyle& style) {
     style.TabBarBorderSize = 0;
     style.TabBarOverlineSize = 2;
     style.SeparatorTextBorderSize = 1;
+    style.SeparatorTextPadding = {0, 3}; // headings of lists stand no further right than what they head
     style.DockingNodeHasCloseButton = false;
     style.DockingSeparatorSize = 3;
     style.HoverStationaryDelay = 0.10F;

@@ -1,6 +1,7 @@
 #include "ui/draw/candidates.h"
 
 #include "ui/base/value_format.h"
+#include "ui/draw/widgets.h"
 #include "ui/scene/text/token_label.h"
 
 #include <fmt/format.h>
@@ -14,10 +15,10 @@ std::optional<int32_t> draw_candidates(UiContext& ctx, int64_t step, int32_t cho
     const StepRecord& record = ctx.recording->step(step);
     if (record.top_k == 0) return std::nullopt;
     std::optional<int32_t> picked;
-    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
-    ImGui::TextUnformatted(to_pick ? "Candidates before temperature; a click branches"
-                                   : "Candidates, before temperature and filters");
-    ImGui::PopStyleColor();
+    if (to_pick)
+        muted_text(ctx, "Candidates before temperature; a click branches");
+    else // in a tooltip, which is as wide as its lines
+        ImGui::TextDisabled("Candidates, before temperature and filters");
     const float font = ImGui::GetFontSize(), bar = font * 7, line = ImGui::GetTextLineHeight();
     float names = font * 4;
     const size_t count = std::min<size_t>(record.top_k, max_top_k);

@@ -304,12 +304,28 @@ void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGro
 
 namespace {
 
+constexpr size_t most_signal_rows = 6; // of a plot's tooltip
+
 /// What speaks about a token itself stands in the record that fed it.
 float shown_value(const UiContext& ctx, size_t id, int64_t step, std::optional<int64_t> token) {
     const Signal& signal = ctx.signals()[id];
     const int64_t from = token && signal.about == SignalAbout::token ? *token : step;
     return from >= 1 && from <= ctx.steps ? picked_value(*ctx.recording, from, id, ctx.layer_pick(signal))
                                           : absent();
+}
+
+/// "Entropy", "Attention entropy, layer 3".
+std::string picked_label(const UiContext& ctx, const Signal& signal) {
+    std::string label(signal.label);
+    if (const LayerPick pick = ctx.layer_pick(signal); pick != LayerPick() && !pick.strip)
+        label += ", " + to_string(pick);
+    return label;
+}
+
+std::string signal_words(const Signal& signal, float value) {
+    if (const Verdicts* words = verdicts_of(signal.name))
+        return std::string(value >= 0.5F ? words->yes : words->no);
+    return format_signal(value, signal.unit);
 }
 
 void signal_row(const UiContext& ctx, const Signal& signal, float value) {
@@ -323,16 +339,10 @@ void signal_row(const UiContext& ctx, const Signal& signal, float value) {
     ImGui::Dummy({size, size});
     ImGui::SameLine(0, size * 0.8F);
     ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
-    std::string label(signal.label);
-    if (const LayerPick pick = ctx.layer_pick(signal); pick != LayerPick() && !pick.strip)
-        label += ", " + to_string(pick);
-    ImGui::TextUnformatted(label.c_str());
+    ImGui::TextUnformatted(picked_label(ctx, signal).c_str());
     ImGui::PopStyleColor();
     ImGui::TableNextColumn();
-    if (const Verdicts* words = verdicts_of(signal.name))
-        ImGui::TextUnformatted(std::string(value >= 0.5F ? words->yes : words->no).c_str());
-    else
-        ImGui::TextUnformatted(format_signal(value, signal.unit).c_str());
+    ImGui::TextUnformatted(signal_words(signal, value).c_str());
 }
 
 } // namespace
@@ -346,7 +356,7 @@ bool any_signal_rows(const UiContext& ctx, int64_t step, SignalAbout about) {
 void signal_rows(const UiContext& ctx, int64_t step, SignalRows which, std::optional<int64_t> token,
                  std::optional<SignalAbout> about) {
     if (!ImGui::BeginTable("##signals", 2, ImGuiTableFlags_SizingFixedFit)) return;
-    int room = which == SignalRows::all ? static_cast<int>(max_signals) : 6;
+    size_t room = which == SignalRows::all ? max_signals : most_signal_rows;
     for (size_t id = 0; id < ctx.signals().size() && room > 0; ++id) {
         const Signal& signal = ctx.signals()[id];
         if (which == SignalRows::plotted && !ctx.views.signals.of(signal.name).shown) continue;
@@ -359,10 +369,54 @@ void signal_rows(const UiContext& ctx, int64_t step, SignalRows which, std::opti
     ImGui::EndTable();
 }
 
-void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot) {
+namespace {
+
+std::string value_of(const UiContext& ctx, const Signal& signal, const TipColumn& run) {
+    const auto id = run.recording->signal_id(signal.name);
+    if (!id || run.step < 1 || run.step > run.steps) return "-";
+    const float value = picked_value(*run.recording, run.step, *id,
+                                     within(ctx.layer_pick(signal), run.recording->info().layers));
+    return is_absent(value) ? "-" : signal_words(signal, value);
+}
+
+/// The plotted signals, a column for each run.
+void compared_rows(const UiContext& ctx, std::span<const TipColumn> runs) {
+    if (!ImGui::BeginTable("##compared", static_cast<int>(runs.size()) + 1, ImGuiTableFlags_SizingFixedFit))
+        return;
+    ImGui::TableNextRow();
+    ImGui::TableNextColumn();
+    for (const TipColumn& run : runs) {
+        ImGui::TableNextColumn();
+        ImGui::PushStyleColor(ImGuiCol_Text, run.colour);
+        ImGui::TextUnformatted(run.name.c_str());
+        ImGui::PopStyleColor();
+    }
+    size_t room = most_signal_rows - 1;
+    for (const Signal& signal : ctx.signals()) {
+        if (room == 0 || !ctx.views.signals.of(signal.name).shown) continue;
+        std::vector<std::string> values;
+        for (const TipColumn& run : runs)
+            values.push_back(value_of(ctx, signal, run));
+        if (std::ranges::count(values, "-") == std::ssize(values)) continue;
+        label_row(ctx, picked_label(ctx, signal).c_str(), values.front());
+        for (size_t i = 1; i < values.size(); ++i) {
+            ImGui::TableNextColumn();
+            ImGui::TextUnformatted(values[i].c_str());
+        }
+        --room;
+    }
+    ImGui::EndTable();
+}
+
+} // namespace
+
+void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot, std::span<const TipColumn> runs) {
     if (!ctx.recording || step < 1 || step > ctx.steps || !begin_plot_tip(plot)) return;
     ImGui::TextUnformatted(step_caption(*ctx.recording, ctx.steps, step).c_str());
-    signal_rows(ctx, step, SignalRows::plotted);
+    if (runs.empty())
+        signal_rows(ctx, step, SignalRows::plotted);
+    else
+        compared_rows(ctx, runs);
     if (const RefreshEvent* event = ctx.recording->refresh_at(step))
         ImGui::TextDisabled("%s", refresh_in_a_line(ctx, *event).c_str());
     if (const auto blocked = ctx.marks.at(MarkLane::blocked, step))

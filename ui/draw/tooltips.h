@@ -7,7 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 
 namespace refreshlab::ui {
 
@@ -37,9 +40,20 @@ void describe_marks_at(const UiContext& ctx, int64_t step);
 void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group,
                    const TipBox& plot);
 
+/// A run's column in a tooltip about several.
+struct TipColumn {
+    std::string name;
+    Colour colour = 0;
+    std::shared_ptr<const Recording> recording; ///< never null
+    int64_t steps = 0;
+    int64_t step = 0; ///< the one that lies under the mouse
+};
+
 /// A tooltip about step t: token read, token chosen, the raw values of the plotted signals, the reason of a refresh there, or
 /// of one that was prevented.
-void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot);
+/// \param runs  the shown one and those that lie over it: the values of each; empty: it is alone
+void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot,
+                  std::span<const TipColumn> runs = {});
 
 enum class SignalRows : uint8_t {
     plotted, ///< at most six

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <string>
 
 namespace refreshlab::gui {
@@ -35,8 +36,7 @@ void picture(Robot& r, const char* name) {
 /// A run of 40 steps, and a branch of it at step 20 in which step 21 chooses another token. \return both
 std::pair<RunKey, RunKey> branch(Robot& r, int32_t steps = 15) {
     r.start(r.config(), 40);
-    for (const RunTree::Row& row : runs(r).tree().rows()) // what other cases left
-        if (runs(r).live() != row.key) runs(r).remove(row.key);
+    r.forget_other_runs();
     const RunKey whole = *runs(r).live();
     const StepRecord& record = r.recording()->step(21);
     const auto before = r.recording();
@@ -77,6 +77,20 @@ void a_tree_of_runs(Robot& r) {
     GUI_CHECK(r.find("signals/legend/" + std::to_string(other)) &&
               r.find("signals/legend/" + std::to_string(whole)));
     picture(r, "runs-tree");
+    // The mouse tells the values of both, under their names; a figure of the panel is of both as well.
+    const auto plot = r.box("signals/plot/entropy_bits");
+    r.move(plot.x + plot.width / 2, plot.y + plot.height / 2);
+    r.frames(3);
+    const std::string name = runs(r).name(whole), beside = runs(r).name(other);
+    const std::string value = "[0-9.e-]+ bits";
+    const std::regex columns(name + " \\| " + beside + " \\|\\s+\\| Entropy \\| " + value + " \\| " + value);
+    GUI_CHECK(std::regex_search(r.text(), columns));
+    r.move_away();
+    r.te->WindowFocus("//Signals");
+    r.act("export.figure");
+    r.frames(2);
+    GUI_CHECK(r.shows("Compared runs: their signals"));
+    r.close_dialog("Export figure");
     // The strip is of no difference before the fork, and of one behind it.
     const auto strip = r.box("signals/difference/entropy_bits/" + std::to_string(other));
     const Image seen = r.look();
@@ -134,6 +148,20 @@ void texts_part(Robot& r) {
     GUI_CHECK(!r.find("text/compared/22"));
     r.act("view.layout.explore");
     r.frames(3);
+}
+
+/// While a run is shorter than the one it is compared with, the other text shows what it had at that step.
+void texts_go_together(Robot& r) {
+    r.start(r.config(), 400);
+    const RunKey whole = *runs(r).live();
+    r.start(r.config(), 60);
+    runs(r).tick(whole, true);
+    r.frames(4);
+    GUI_CHECK(r.find("text/compared/61") && !r.find("text/compared/390"));
+    r.step(140);
+    r.frames(4);
+    GUI_CHECK(r.find("text/compared/201") && !r.find("text/compared/61") && !r.find("text/compared/390"));
+    runs(r).untick_all();
 }
 
 /// B flips between two ticked runs; step and view stay, so maps blink.
@@ -373,6 +401,7 @@ std::vector<Case> runs_cases() {
     return {
         {"runs", "RU1 runs stand as a tree, a click looks, a tick compares", a_tree_of_runs},
         {"runs", "TX7 two texts, and where they part", texts_part},
+        {"runs", "TX7 the other text goes along with a run that is under way", texts_go_together},
         {"runs", "RU1 the blink key flips two ticked runs at one step", blink},
         {"runs", "RU1 a run is made live again, bit for bit", go_on_from_its_end},
         {"runs", "RU1 names can be edited", names},

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 namespace refreshlab::gui {
 
@@ -121,6 +122,22 @@ void sorted_and_chosen(Robot& r) {
     close_tables(r);
 }
 
+/// A budget that is a share is told as the table has it: how many entries it is depends on the run.
+void a_share_is_no_number_of_entries(Robot& r) {
+    r.start(r.config(40), 20);
+    const fs::path file = r.scratch("shares.csv");
+    write_file(file, "policy,budget,KL,bytes\nH2O,1/8,0.4,20000\nH2O,16,0.3,30000\nH2O,,0.2,40000\n");
+    open_table(r, file);
+    for (const auto& [row, words] : {std::pair{0, "H2O\npolicy: H2O\nbudget: 1/8"},
+                                     std::pair{1, "H2O, budget 16\npolicy: H2O\nbudget: 16"},
+                                     std::pair{2, "H2O\npolicy: H2O\nKL: 0.2"}}) {
+        hover_mark(r, row);
+        GUI_CHECK(r.shows(words));
+    }
+    r.move_away();
+    close_tables(r);
+}
+
 /// A training's losses are followed; a file that is spoilt or gone leaves what was there, with one line.
 void a_file_is_followed(Robot& r) {
     r.start(r.config(10), 5);
@@ -165,6 +182,7 @@ std::vector<Case> table_cases() {
     return {
         {"table", "FT1 FT3 a table's points and rows start runs with their cache policy", points_start_runs},
         {"table", "FT2 rows are sorted, axes chosen, and the plot is a figure", sorted_and_chosen},
+        {"table", "FT3 a budget that is a share is told as it stands", a_share_is_no_number_of_entries},
         {"table", "FT4 a file that changes is followed, and a bad one is one line", a_file_is_followed},
     };
 }

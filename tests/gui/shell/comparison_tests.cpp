@@ -100,6 +100,16 @@ void with_and_without_refresh(Robot& r) {
     GUI_CHECK(without->info().config.seed == with->info().config.seed);
     r.frames(3);
     GUI_CHECK(!none_wrong() && r.shows(" wrong"));
+    // Where the bar has little room, the right ones do not stand there alone.
+    r.act("view.layout.present");
+    for (const int width : {1280, 1100, 1000, 900}) {
+        r.window().resize(width, 800);
+        r.frames(3);
+        GUI_CHECK(r.shows(" right") == r.shows(" wrong"));
+    }
+    r.window().resize(1280, 800);
+    r.act("view.layout.explore");
+    r.frames(3);
     // B shows the one before, and goes back.
     GUI_CHECK(!r.find("signals/stair/entropy_bits"));
     r.act("file.run_before");

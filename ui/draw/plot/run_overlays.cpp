@@ -32,6 +32,19 @@ void RunOverlays::begin_frame(UiContext& ctx) {
     }
 }
 
+std::vector<TipColumn> RunOverlays::columns_at(const UiContext& ctx, int64_t step) const {
+    constexpr size_t most = 4;
+    if (m_runs.empty()) return {};
+    const float widest = ImGui::GetFontSize() * 9;
+    std::vector<TipColumn> columns = {
+        {shortened(ctx.runs.name(*ctx.runs.looked_at()), widest), *m_own, ctx.recording, ctx.steps, step}};
+    for (const RunOverlay& run : m_runs)
+        if (columns.size() < most)
+            columns.push_back(
+                {shortened(run.name, widest), run.colour, run.recording, run.steps, step - run.shift});
+    return columns;
+}
+
 void RunOverlays::draw_legend(UiContext& ctx) {
     if (m_runs.empty()) return;
     const float em = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight();

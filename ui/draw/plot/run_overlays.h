@@ -2,6 +2,7 @@
 
 #include "ui/base/colour.h"
 #include "ui/context/context.h"
+#include "ui/draw/tooltips.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/scene/series/series_set.h"
 
@@ -32,6 +33,8 @@ public:
     [[nodiscard]] std::vector<RunOverlay>& runs() { return m_runs; }
     /// Colour of the run that is looked at, while others lie over it; nothing: its curves have their signals' colours.
     [[nodiscard]] std::optional<Colour> own_colour() const { return m_own; }
+    /// What a tooltip at this step of the run that is looked at says of each: at most four. Empty where no run is ticked.
+    [[nodiscard]] std::vector<TipColumn> columns_at(const UiContext& ctx, int64_t step) const;
     /// One line: which colour is which run, and by what they are laid over each other. Draws nothing where no run is ticked.
     void draw_legend(UiContext& ctx);
 

@@ -52,9 +52,11 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const Lines& line
 float SignalPlot::draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, float right) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float line = ImGui::GetTextLineHeight(), middle = at.y + 3 + line / 2;
-    const Colour colour = ctx.theme.signal(info().name);
-    list->AddRectFilled({at.x + 2, middle - 2}, {at.x + 2 + line, middle + 2}, colour, 2);
-    float x = at.x + line + 9;
+    const Colour colour = curve_colour(ctx, stack);
+    const bool of_runs =
+        stack.overlays && stack.overlays->own_colour(); // the legend says which colour is which
+    if (!of_runs) list->AddRectFilled({at.x + 2, middle - 2}, {at.x + 2 + line, middle + 2}, colour, 2);
+    float x = of_runs ? at.x + 2 : at.x + line + 9;
     const auto text = [&](Colour ink, const std::string& s) {
         const float width = ImGui::CalcTextSize(s.c_str()).x;
         if (x + width > right - m_header_button) return; // whole or not at all

@@ -33,7 +33,9 @@ void SignalPlot::handle_mouse(UiContext& ctx, PlotStack& stack) {
             if (m_pick.strip)
                 strip_tooltip(ctx, stack, step, ImPlot::GetPlotMousePos().y);
             else
-                step_tooltip(ctx, step, stack.tips);
+                step_tooltip(ctx, step, stack.tips,
+                             stack.overlays ? stack.overlays->columns_at(ctx, step)
+                                            : std::vector<TipColumn>());
         }
     }
     if (hovered && ImGui::IsMouseClicked(ImGuiMouseButton_Left) && !stack.pressed_on_line) {

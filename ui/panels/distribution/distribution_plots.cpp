@@ -34,6 +34,11 @@ std::vector<ShownThreshold> shown_thresholds(const std::vector<ThresholdLine>& l
     return shown;
 }
 
+/// Whether a y axis of a plot of this height has room for its name, which else runs through what stands above and below.
+bool fits_upright(const char* name, float height) {
+    return ImGui::CalcTextSize(name).x + 4 * ImGui::GetTextLineHeight() < height;
+}
+
 /// Of the ImPlot plot that is open.
 PlotArea plot_area(const ValueAxis& x, const ValueAxis& y) {
     const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
@@ -101,7 +106,7 @@ void DistributionPanel::draw_plot(UiContext& ctx, const Lines& lines, ImVec2 siz
     fit(ctx, m_axis, info(), bins, lines);
     const double most = bins.counts.empty() ? 1 : *std::ranges::max_element(bins.counts);
     if (!begin_plot("##histogram", size)) return;
-    ImPlot::SetupAxis(ImAxis_Y1, "count (steps)");
+    ImPlot::SetupAxis(ImAxis_Y1, fits_upright("count (steps)", size.y) ? "count (steps)" : nullptr);
     if (m_log) ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
     const ValueAxis counts = count_axis(most, m_log);
     ImPlot::SetupAxisLimits(ImAxis_Y1, counts.min, counts.max, ImPlotCond_Always);
@@ -118,7 +123,6 @@ void DistributionPanel::draw_plot(UiContext& ctx, const Lines& lines, ImVec2 siz
 
 /// How often the two signals have which values at the same step.
 void DistributionPanel::draw_pairs(UiContext& ctx, const Lines& lines, const Lines& others, ImVec2 size) {
-    const float em = ImGui::GetFontSize();
     const ScreenPen measure(ctx, ImGui::GetWindowDrawList());
     const std::array wanted = {cells_that_fit(measure, static_cast<double>(size.x)),
                                cells_that_fit(measure, static_cast<double>(size.y))};
@@ -130,10 +134,9 @@ void DistributionPanel::draw_pairs(UiContext& ctx, const Lines& lines, const Lin
     fit(ctx, m_axis, info(), m_cells.x, lines);
     fit(ctx, m_other_axis, other(), m_cells.y, others);
     if (!begin_plot("##pairs", size)) return;
-    // Upright beside a low plot it would run through what stands above and below; "against" names it as well.
-    const std::string label = with_unit(other().label, other().unit);
-    const bool fits = ImGui::CalcTextSize(label.c_str()).x + 2 * em < size.y;
-    ImPlot::SetupAxis(ImAxis_Y1, fits ? label.c_str() : nullptr, ImPlotAxisFlags_NoGridLines);
+    const std::string label = with_unit(other().label, other().unit); // "against" names it as well
+    ImPlot::SetupAxis(ImAxis_Y1, fits_upright(label.c_str(), size.y) ? label.c_str() : nullptr,
+                      ImPlotAxisFlags_NoGridLines);
     ImPlot::SetupAxisLimits(ImAxis_Y1, m_other_axis.min, m_other_axis.max, ImPlotCond_Always);
     set_up_ticks(m_other_axis, size.y, false);
     ImPlot::SetupFinish();

@@ -93,10 +93,21 @@ void ComparedText::frame(const Style& style, int64_t token, ImVec2 origin, Colou
     }
 }
 
-/// The selected step comes into sight; without one the newest.
+/// The selected step comes into sight; without one the newest of the run that is looked at, in the lowest line.
 void ComparedText::follow(const UiContext& ctx, const Style& style) {
     if (ctx.live()) {
-        if (m_seen_selection || m_at_end) ImGui::SetScrollY(ImGui::GetCursorPosY());
+        const float here = ImGui::GetScrollY();
+        if (m_seen_selection ||
+            std::fabs(here - std::min(m_followed, ImGui::GetScrollMaxY())) < style.pitch()) {
+            const bool more = ctx.steps + 1 < static_cast<int64_t>(m_text.num_tokens());
+            m_followed = ImGui::GetCursorPosY(); // the end
+            if (more) {
+                const auto& f = m_text.fragments()[m_text.token(static_cast<size_t>(ctx.steps)).first];
+                m_followed = std::max(0.0F, static_cast<float>(f.line + 1) * style.pitch() -
+                                                ImGui::GetWindowHeight() + style.font() * 0.5F);
+            }
+            ImGui::SetScrollY(m_followed);
+        }
     } else if (ctx.selection.step != m_seen_selection && m_text.num_tokens() > 0) {
         const auto token =
             std::min<int64_t>(*ctx.selection.step, static_cast<int64_t>(m_text.num_tokens()) - 1);
@@ -106,7 +117,6 @@ void ComparedText::follow(const UiContext& ctx, const Style& style) {
             ImGui::SetScrollY(std::max(0.0F, y - height * 0.4F));
     }
     m_seen_selection = ctx.selection.step;
-    m_at_end = ImGui::GetScrollY() >= ImGui::GetScrollMaxY() - style.pitch();
 }
 
 /// Lines [first, last).

@@ -56,7 +56,7 @@ private:
     TextLayout m_text;
     float m_width = 0, m_font = 0;
     std::optional<int64_t> m_seen_selection;
-    bool m_at_end = true;
+    float m_followed = 0; ///< where it has been scrolled to; elsewhere a person has scrolled
 };
 
 } // namespace refreshlab::ui

@@ -167,7 +167,12 @@ std::vector<size_t> sorted_rows(const DataTable& table, const TableView& view) {
 std::string row_words(const TableFile& file, size_t row) {
     const auto& reading = file.rows[row];
     std::string text;
-    if (reading.policy) text = cache_words(reading.policy->config) + "\n";
+    if (reading.policy) {
+        CachePolicyConfig said = reading.policy->config;
+        if (!reading.policy->budget_said || reading.policy->share)
+            said.values.erase("budget"); // not in entries
+        text = cache_words(said) + "\n";
+    }
     for (size_t c = 0; c < file.table.columns.size(); ++c) {
         const std::string& cell = file.table.rows[row][c];
         if (cell.empty() || cell.starts_with('{')) continue;

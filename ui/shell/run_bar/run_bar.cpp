@@ -1,5 +1,6 @@
 #include "ui/base/colour.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/text_entry.h"
 #include "ui/draw/widgets.h"
 #include "ui/shell/parts.h"
 #include "ui/shell/run_bar/action_button.h"
@@ -83,8 +84,7 @@ void RunBar::add_controls() {
         action_button(m_state, "run.step_n", "Step", {});
         ImGui::SameLine(0, inner);
         ImGui::SetNextItemWidth(entry);
-        int& steps = m_state.settings.steps_at_once;
-        if (ImGui::InputInt("##steps at once", &steps, 0, 0)) steps = std::clamp(steps, 1, 100000);
+        whole_entry("##steps at once", &m_state.settings.steps_at_once, 1, most_steps_at_once);
         ImGui::SetItemTooltip("Steps to make at once");
     });
     if (const auto& link = m_ctx.status->link; link && !link->driving)
@@ -157,14 +157,17 @@ void RunBar::add_numbers() {
     if (progress.empty()) {
         const auto numbers = run_numbers(m_state);
         for (size_t i = 0; i < numbers.size(); ++i)
-            add(numbers[i].rank, i == 0 ? apart : m_em * 1.1F, numbers[i].width, false,
-                [number = numbers[i]] {
-                    ImGui::AlignTextToFramePadding();
-                    ImGui::PushStyleColor(ImGuiCol_Text, number.colour);
-                    ImGui::TextUnformatted(number.text.c_str());
-                    ImGui::PopStyleColor();
-                    if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort))
-                        ImGui::SetTooltip("%s", number.help.c_str());
+            add(numbers[i].rank, i == 0 ? apart : m_em * Number::apart_em, numbers[i].width, false,
+                [this, number = numbers[i]] {
+                    for (const auto& [text, colour] : number.words) {
+                        if (&text != &number.words[0].first) ImGui::SameLine(0, m_em * Number::apart_em);
+                        ImGui::AlignTextToFramePadding();
+                        ImGui::PushStyleColor(ImGuiCol_Text, colour);
+                        ImGui::TextUnformatted(text.c_str());
+                        ImGui::PopStyleColor();
+                        if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort))
+                            ImGui::SetTooltip("%s", number.help.c_str());
+                    }
                 });
     }
     if (m_state.runs.away()) {

@@ -20,7 +20,7 @@ std::vector<Number> run_numbers(const ShellState& state) {
     std::vector<Number> numbers;
     const auto add = [&](int rank, std::string text, std::string help, Colour colour, const char* widest) {
         const float width = std::max(ImGui::CalcTextSize(text.c_str()).x, ImGui::CalcTextSize(widest).x);
-        numbers.push_back({rank, std::move(text), std::move(help), colour, width});
+        numbers.push_back({rank, {{std::move(text), colour}}, std::move(help), width});
     };
     if (const auto& link = ctx.status->link; link && !link->connected)
         add(0, fmt::format("no connection to {}", link->server),
@@ -57,8 +57,11 @@ std::vector<Number> run_numbers(const ShellState& state) {
         const std::string help = "Words of the bundled task " + ctx.recording->info().config.task.kind +
                                  " so far; the Text panel colours them by Task score";
         add(8, fmt::format("{} right", format_thousands(count.yes)), help, ctx.theme.text_ok, "00 right");
-        add(8, fmt::format("{} wrong", format_thousands(count.no)), help,
-            count.no > 0 ? ctx.theme.text_error : ctx.theme.text_muted, "00 wrong");
+        numbers.back().words.emplace_back(fmt::format("{} wrong", format_thousands(count.no)),
+                                          count.no > 0 ? ctx.theme.text_error : ctx.theme.text_muted);
+        numbers.back().width += ImGui::GetFontSize() * Number::apart_em +
+                                std::max(ImGui::CalcTextSize(numbers.back().words.back().first.c_str()).x,
+                                         ImGui::CalcTextSize("00 wrong").x);
     }
     const double tps = state.runs.away() ? 0 : ctx.status->tokens_per_second;
     if (tps > 0)

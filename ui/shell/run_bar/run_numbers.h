@@ -4,15 +4,19 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
 
 /// Numbers of the run bar, most wanted first: the last ones go when the window is narrow.
 struct Number {
+    static constexpr float apart_em = 1.1F; ///< between words, and before the next number
+
     int rank; ///< importance for the run bar, 0 first
-    std::string text, help;
-    Colour colour;
+    std::vector<std::pair<std::string, Colour>>
+        words; ///< beside each other; one means little without the next
+    std::string help;
     float width; ///< of the widest text it will have soon, so that the strip does not jitter
 };
 
