@@ -8,6 +8,7 @@
 #include <imgui_internal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <stdexcept>
@@ -34,6 +35,8 @@ AppWindow::Options window_options(Stage::Kind kind) {
 // How long the loop waits for news of the engine between two frames of a waiting test. No test depends on it: the
 // limits count frames.
 constexpr double wait_for_news_s = 0.05;
+// Of a limit: frames that nobody paints come so fast that the engine, or a busy disk, would have no time.
+constexpr std::chrono::milliseconds least_frame(35);
 
 } // namespace
 
@@ -185,7 +188,9 @@ void Robot::step(int32_t steps) {
 }
 
 bool Robot::until(const std::function<bool()>& condition, int max_frames) {
-    for (int i = 0; i < max_frames; ++i) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + max_frames * least_frame;
+    for (int i = 0; i < max_frames || Clock::now() < end; ++i) {
         if (te->IsError())
             throw TestFailed{}; // a helper of the test engine has failed: nothing more to wait for
         if (condition()) return true;
