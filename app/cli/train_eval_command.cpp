@@ -1,3 +1,4 @@
+#include "app/base/output.h"
 #include "app/cli/train_commands.h"
 #include "app/cli/training_options.h"
 #include "app/options/engine_module.h"
@@ -44,6 +45,7 @@ Command add_train_eval(CLI::App& train) {
         ->type_name("N");
     add_threads(*command, options->threads);
     return [options, tasks] {
+        options->command = command_line();
         options->tasks = tasks->count() > 0;
         std::erase(options->kinds, std::string()); // which --tasks without a kind gives
         return engine_module().carry_out(*options);

@@ -63,7 +63,7 @@ std::string card_of(const TrainEvalOptions& options, const StudyResult& result) 
             "(cool-down 4); a refresh rewrites all "
             "entries that the student made.\n\n";
     card += to_markdown(result);
-    return card + fmt::format("\nMeasured by:\n\n```sh\n{}\n```\n", command_line());
+    return card + fmt::format("\nMeasured by:\n\n```sh\n{}\n```\n", options.command);
 }
 
 } // namespace
