@@ -1,3 +1,4 @@
+#include "app/cli/recipe_option.h"
 #include "app/cli/train_commands.h"
 #include "engine/base/check.h"
 
@@ -16,7 +17,9 @@ Command add_train_command(CLI::App& app) {
          {add_train_tokenizer, add_train_texts, add_train_teacher, add_train_prune, add_train_student,
           add_train_heal, add_train_bridge, add_train_eval}) {
         Command command = add(*train);
-        commands.emplace_back(train->get_subcommands({}).back(), std::move(command));
+        CLI::App* const subcommand = train->get_subcommands({}).back();
+        add_recipe_option(*subcommand);
+        commands.emplace_back(subcommand, std::move(command));
     }
     return [commands] {
         for (const auto& [subcommand, command] : commands)

@@ -31,7 +31,7 @@ Command add_train_heal(CLI::App& train) {
         ->type_name("W")
         ->check(CLI::Range(0.0, 1.0));
     add_training_options(*command, *options, "0.001");
-    return training_command(*command, std::move(options));
+    return training_command(std::move(options));
 }
 
 } // namespace refreshlab::app

@@ -1,70 +1,18 @@
 #include "app/cli/train_model_options.h"
 
 #include "app/cli/training_options.h"
-#include "engine/base/error.h"
-#include "engine/base/json_file.h"
-#include "engine/signals/nearest_name.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <memory>
-#include <vector>
-
 namespace refreshlab::app {
 
-namespace {
-
-void read_recipe(CLI::App& command, const std::string& file) {
-    const auto fail = [&](const std::string& problem, const std::string& hint = {}) {
-        throw Error("reading a recipe", file, problem, hint);
-    };
-    const nlohmann::json recipe = read_json_file(file);
-    if (!recipe.is_object()) fail("is no JSON object");
-    const std::string whose = recipe.value("train", nlohmann::json()).is_string()
-                                  ? recipe["train"].get<std::string>()
-                                  : std::string();
-    if (whose != command.get_name())
-        fail("\"train\" is \"" + whose + "\", not \"" + command.get_name() + "\"");
-    std::vector<std::string> names;
-    for (const CLI::Option* option : command.get_options())
-        for (const std::string& name : option->get_lnames())
-            if (name != "help" && name != "recipe" && name != "restart") names.push_back(name);
-    const auto word = [&](const std::string& key, const nlohmann::json& value) -> std::string {
-        if (value.is_string()) return value.get<std::string>();
-        if (!value.is_number() && !value.is_boolean()) fail(key + " is neither text nor number");
-        return value.dump();
-    };
-    for (const auto& [key, value] : recipe.items()) {
-        if (key == "train") continue;
-        if (std::ranges::find(names, key) == names.end())
-            fail("'" + key + "' is no option of train " + command.get_name(),
-                 name_hint(key, std::vector<std::string_view>(names.begin(), names.end()), "options"));
-        CLI::Option* option = command.get_option("--" + key);
-        if (option->count() > 0) continue; // the command line's
-        if (value.is_boolean() && !value.get<bool>() && option->get_type_size() == 0) continue;
-        if (value.is_array()) {
-            for (const nlohmann::json& one : value)
-                option->add_result(word(key, one));
-        } else {
-            option->add_result(word(key, value));
-        }
-        try {
-            option->run_callback();
-        } catch (const CLI::ParseError& e) {
-            fail(e.what());
-        }
-    }
-}
-
-} // namespace
-
 void add_training_options(CLI::App& command, TrainModelOptions& options, const std::string& rate) {
-    add_texts(command, "--texts", options.texts, "Texts", held_out_texts);
+    add_texts(command, "--texts", options.texts, "Texts", held_out_texts)->required();
     command
         .add_option("-o,--out", options.out,
                     "The model folder that is made. DIR.part beside it is the training so far: the same "
                     "command goes on from it")
+        ->required()
         ->type_name("DIR");
     command
         .add_option("--csv", options.csv,
@@ -140,10 +88,12 @@ void add_whole_model_options(CLI::App& command, WholeModelOptions& options) {
 
 void add_reading_options(CLI::App& command, StudentReadingOptions& options, const std::string& shares) {
     command.add_option("--teacher", options.teacher, "A checkpoint folder or a .gguf file")
+        ->required()
         ->type_name("MODEL");
     command
         .add_option("--student", options.student,
                     "A checkpoint folder or a .gguf file of the teacher's KV geometry, or derive:SPEC")
+        ->required()
         ->type_name("MODEL");
     command
         .add_option("--shares", options.shares,
@@ -157,18 +107,6 @@ void add_reading_options(CLI::App& command, StudentReadingOptions& options, cons
                     "Most tokens between two refreshes; the distance is drawn for each text (default 64)")
         ->type_name("N")
         ->check(CLI::Range(1, 1 << 20));
-}
-
-std::function<void()> add_recipe_option(CLI::App& command) {
-    auto file = std::make_shared<std::string>();
-    command
-        .add_option("--recipe", *file,
-                    "Options from a JSON file: {\"train\": \"" + command.get_name() +
-                        "\", \"steps\": 500, ...}. The command line goes before it")
-        ->type_name("FILE");
-    return [&command, file] {
-        if (!file->empty()) read_recipe(command, *file);
-    };
 }
 
 } // namespace refreshlab::app

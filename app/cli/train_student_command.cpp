@@ -23,7 +23,7 @@ Command add_train_student(CLI::App& train) {
         "Without a teacher's entries and rows: the baseline. The teacher is read for the comparison");
     add_whole_model_options(*command, *options);
     add_training_options(*command, *options, "0.0005");
-    return training_command(*command, std::move(options));
+    return training_command(std::move(options));
 }
 
 } // namespace refreshlab::app

@@ -1,6 +1,5 @@
 #include "app/base/output.h"
 #include "app/cli/train_commands.h"
-#include "app/cli/train_model_options.h"
 #include "app/cli/training_options.h"
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
@@ -50,10 +49,6 @@ TokenizerRecipe recipe_of(const TrainTokenizerOptions& options) {
 }
 
 int train_tokenizer(const TrainTokenizerOptions& options) {
-    for (const auto& [option, missing] :
-         {std::pair("--texts", options.texts.empty()), std::pair("--out", options.out.empty())})
-        if (missing)
-            throw Error(tokenizer_training, option, "is missing", "give it, or a --recipe that has it");
     std::vector<NamedFile> inputs{{"--template", options.chat_template}};
     for (const std::string& file : options.texts)
         inputs.push_back({"--texts", file});
@@ -105,7 +100,7 @@ Command add_train_tokenizer(CLI::App& train) {
     auto options = std::make_shared<TrainTokenizerOptions>();
     CLI::App* command = train.add_subcommand(
         "tokenizer", "Learns a byte-level BPE and writes it as a Hugging Face folder has it");
-    add_texts(*command, "--texts", options->texts, "Texts");
+    add_texts(*command, "--texts", options->texts, "Texts")->required();
     command
         ->add_option("--vocab", options->vocab,
                      "Tokens, special ones and the 256 bytes included (default 4096)")
@@ -135,11 +130,10 @@ Command add_train_tokenizer(CLI::App& train) {
     command->add_option("--context", options->context, "Most tokens of a text of the model (default 2048)")
         ->type_name("N")
         ->check(CLI::Range(1, 1 << 24));
-    command->add_option("-o,--out", options->out, "The folder that the files go to")->type_name("DIR");
-    return [options, read_recipe = add_recipe_option(*command)] {
-        read_recipe();
-        return train_tokenizer(*options);
-    };
+    command->add_option("-o,--out", options->out, "The folder that the files go to")
+        ->required()
+        ->type_name("DIR");
+    return [options] { return train_tokenizer(*options); };
 }
 
 } // namespace refreshlab::app

@@ -93,13 +93,7 @@ private:
 
 } // namespace
 
-void require_option(const std::string& doing, const char* option, const std::string& value) {
-    if (value.empty()) throw Error(doing, option, "is missing", "give it, or a --recipe that has it");
-}
-
 void check_training_files(const TrainModelOptions& options, std::vector<NamedFile> inputs) {
-    require_option("training a model", "--texts", options.texts.empty() ? "" : options.texts.front());
-    require_option("training a model", "--out", options.out);
     for (const std::string& file : options.texts)
         inputs.push_back({"--texts", file});
     const fs::path out = without_slash(options.out);

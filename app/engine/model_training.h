@@ -18,8 +18,6 @@ namespace refreshlab::app {
 /// Refuses before the work what cannot be an output or an input. Throws Error{bad_input}.
 /// \param inputs  what else the command reads: models
 void check_training_files(const TrainModelOptions& options, std::vector<NamedFile> inputs);
-/// A place that a recipe or the command line must name. Throws Error{bad_input}.
-void require_option(const std::string& doing, const char* option, const std::string& value);
 /// Steps, batch, rate, schedule and seed of the options. \param learning_rate  the command's own
 [[nodiscard]] ModelTraining training_of(const TrainModelOptions& options, const std::string& name,
                                         double learning_rate);

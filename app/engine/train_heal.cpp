@@ -66,8 +66,6 @@ std::string write_adapter(const TrainedModel& trained, const ModelPair& pair, co
 } // namespace
 
 int carry_out(const TrainHealOptions& options) {
-    require_option(healing, "--teacher", options.teacher);
-    require_option(healing, "--student", options.student);
     check_training_files(options, {{"--teacher", options.teacher}, {"--student", options.student}});
     ModelTraining how = training_of(options, "heal", 1e-3);
     how.weight_decay = 0;

@@ -19,8 +19,6 @@ constexpr const char* training_a_student = "training a student";
 } // namespace
 
 int carry_out(const TrainStudentOptions& options) {
-    require_option(training_a_student, "--teacher", options.teacher);
-    require_option(training_a_student, "--student", options.student);
     check_training_files(options, {{"--teacher", options.teacher}, {"--student", options.student}});
     ModelTraining how = training_of(options, "student", 5e-4);
     how.next_token = options.alone ? 1 : options.next_token;

@@ -61,8 +61,6 @@ private:
 } // namespace
 
 int carry_out(const TrainTeacherOptions& options) {
-    require_option(training_a_teacher, "--shape", options.shape);
-    require_option(training_a_teacher, "--tokenizer", options.tokenizer);
     check_training_files(options, {{"--shape", options.shape}, {"--tokenizer", options.tokenizer}});
     RunConfig config = pair_to_train(options, {}, {});
     note_threads(config.threads);
