@@ -55,20 +55,6 @@ void add_training_options(CLI::App& command, TrainModelOptions& options, const s
         ->type_name("NAME")
         ->check(CLI::IsMember({"cosine", "linear"}));
     command
-        .add_option("--judged", options.judged,
-                    "Texts held out that the comparison at the end reads at most (default 32)")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1'000'000));
-    command
-        .add_option("--seed", options.seed, "Of first weights, readings and the order of texts (default 0)")
-        ->type_name("N");
-    command.add_option("--device", options.device, "cpu (the default) or cuda[:i]")->type_name("NAME");
-    add_threads(command, options.threads);
-    command.add_flag("--restart", options.restart, "Begin again, whatever DIR.part holds");
-}
-
-void add_whole_model_options(CLI::App& command, WholeModelOptions& options) {
-    command
         .add_option("--optimizer", options.optimizer,
                     "adamw (the default), or muon: Muon for the matrices of layers, AdamW for all else")
         ->type_name("NAME")
@@ -84,6 +70,17 @@ void add_whole_model_options(CLI::App& command, WholeModelOptions& options) {
                     "written to config.json, where MC dropout reads it (default: as config.json has it)")
         ->type_name("SHARE")
         ->check(CLI::Range(0.0, 0.9));
+    command
+        .add_option("--judged", options.judged,
+                    "Texts held out that the comparison at the end reads at most (default 32)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1'000'000));
+    command
+        .add_option("--seed", options.seed, "Of first weights, readings and the order of texts (default 0)")
+        ->type_name("N");
+    command.add_option("--device", options.device, "cpu (the default) or cuda[:i]")->type_name("NAME");
+    add_threads(command, options.threads);
+    command.add_flag("--restart", options.restart, "Begin again, whatever DIR.part holds");
 }
 
 void add_reading_options(CLI::App& command, StudentReadingOptions& options, const std::string& shares) {

@@ -12,10 +12,9 @@
 
 namespace refreshlab::app {
 
-/// The options that every training of a model has. \param rate  the default of --learning-rate, for its help
+/// The options that every training of a model has. \param rate  the default of --learning-rate, for its help; other defaults in the help are
+/// those that `options` has
 void add_training_options(CLI::App& command, TrainModelOptions& options, const std::string& rate);
-/// --optimizer, --weight-decay, --dropout. Defaults in the help are those that `options` has.
-void add_whole_model_options(CLI::App& command, WholeModelOptions& options);
 /// --teacher, --student, --shares, --longest. \param shares  the default, for the help
 void add_reading_options(CLI::App& command, StudentReadingOptions& options, const std::string& shares);
 

@@ -21,7 +21,6 @@ Command add_train_student(CLI::App& train) {
     command->add_flag(
         "--alone", options->alone,
         "Without a teacher's entries and rows: the baseline. The teacher is read for the comparison");
-    add_whole_model_options(*command, *options);
     add_training_options(*command, *options, "0.0005");
     return training_command(std::move(options));
 }

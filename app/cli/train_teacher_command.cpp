@@ -17,7 +17,6 @@ Command add_train_teacher(CLI::App& train) {
     command->add_option("--tokenizer", options->tokenizer, "A folder with tokenizer.json, or a model")
         ->required()
         ->type_name("DIR");
-    add_whole_model_options(*command, *options);
     add_training_options(*command, *options, "0.001");
     return training_command(std::move(options));
 }

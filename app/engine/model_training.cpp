@@ -111,7 +111,8 @@ void check_training_files(const TrainModelOptions& options, std::vector<NamedFil
     require_new_folder(out);
 }
 
-ModelTraining training_of(const TrainModelOptions& options, const std::string& name, double learning_rate) {
+ModelTraining training_of(const TrainModelOptions& options, const std::string& name, double learning_rate,
+                          const ModelSource& source) {
     ModelTraining how;
     how.name = name;
     how.steps = options.steps;
@@ -122,18 +123,15 @@ ModelTraining training_of(const TrainModelOptions& options, const std::string& n
     how.schedule =
         options.schedule == "linear" ? TrainingPlan::Schedule::linear : TrainingPlan::Schedule::cosine;
     how.seed = options.seed;
-    return how;
-}
-
-void train_whole(ModelTraining& how, const WholeModelOptions& options, const ModelSource& source) {
     how.muon = options.optimizer == "muon";
     how.weight_decay = options.weight_decay;
     if (options.dropout) {
         how.dropout = {*options.dropout, *options.dropout, *options.dropout};
-        return;
+        return how;
     }
     for (const auto& text : source.folder_texts(source.config(), "float32"))
         if (text.name == "config.json") how.dropout = declared_dropout(nlohmann::json::parse(text.text));
+    return how;
 }
 
 RunConfig pair_to_train(const TrainModelOptions& options, const std::string& teacher,
@@ -228,7 +226,7 @@ int train_model(const TrainModelOptions& options, ModelTraining how, const Model
 
     NewFolder folder(out);
     write_folder(source, *trainer.model(stored_dtype(options.dtype)), folder.now());
-    if (!how.low_rank) declare_dropout(folder.now(), how.dropout);
+    declare_dropout(folder.now(), how.dropout);
     // Judged as it is stored.
     const auto stored = LlamaModel::load(folder.now(), student.device(), at::kFloat);
     texts[0].resize(std::min(texts[0].size(), static_cast<size_t>(options.judged)));

@@ -18,12 +18,11 @@ namespace refreshlab::app {
 /// Refuses before the work what cannot be an output or an input. Throws Error{bad_input}.
 /// \param inputs  what else the command reads: models
 void check_training_files(const TrainModelOptions& options, std::vector<NamedFile> inputs);
-/// Steps, batch, rate, schedule and seed of the options. \param learning_rate  the command's own
+/// Steps, batch, rate, optimiser and the like of the options. Throws Error{bad_input} where config.json declares a dropout that is none.
+/// \param learning_rate  the command's own
+/// \param source         whose config.json declares the dropout that the options leave out
 [[nodiscard]] ModelTraining training_of(const TrainModelOptions& options, const std::string& name,
-                                        double learning_rate);
-/// Puts optimiser, weight decay and dropout into it. Throws Error{bad_input} where config.json declares a dropout that is none.
-/// \param source  whose config.json declares it
-void train_whole(ModelTraining& how, const WholeModelOptions& options, const ModelSource& source);
+                                        double learning_rate, const ModelSource& source);
 /// The configuration of a pair that is read for a training: f32, on the device asked for.
 [[nodiscard]] RunConfig pair_to_train(const TrainModelOptions& options, const std::string& teacher,
                                       const std::string& student);

@@ -67,17 +67,18 @@ std::string write_adapter(const TrainedModel& trained, const ModelPair& pair, co
 
 int carry_out(const TrainHealOptions& options) {
     check_training_files(options, {{"--teacher", options.teacher}, {"--student", options.student}});
-    ModelTraining how = training_of(options, "heal", 1e-3);
-    how.weight_decay = 0;
-    how.low_rank = low_rank_of(options);
-    how.next_token = options.next_token;
-    how.shares = shares_of(options, 0, 0.25);
+    const LowRank low_rank = low_rank_of(options);
+    const ReadingShares shares = shares_of(options, 0, 0.25);
     const OfflineModel offline(pair_to_train(options, options.teacher, options.student));
     const ModelPair& pair = offline.pair();
     require_one_geometry(healing, pair);
+    const auto source = source_of_student(pair);
+    ModelTraining how = training_of(options, "heal", 1e-3, *source);
+    how.low_rank = low_rank;
+    how.next_token = options.next_token;
+    how.shares = shares;
     how.teacher = model_fingerprint(pair.teacher_dir);
     how.student = model_fingerprint(pair.student_dir);
-    const auto source = source_of_student(pair);
     return train_model(options, how, pair, pair.teacher.get(), *pair.student, *source,
                        [&](const TrainedModel& trained) -> std::optional<Finding> {
                            auto result = split_before_and_after(pair, trained);

@@ -20,17 +20,17 @@ constexpr const char* training_a_student = "training a student";
 
 int carry_out(const TrainStudentOptions& options) {
     check_training_files(options, {{"--teacher", options.teacher}, {"--student", options.student}});
-    ModelTraining how = training_of(options, "student", 5e-4);
-    how.next_token = options.alone ? 1 : options.next_token;
-    how.shares = shares_of(options, 0.25, 0.25);
+    const ReadingShares shares = shares_of(options, 0.25, 0.25);
     const OfflineModel offline(pair_to_train(options, options.teacher, options.student));
     const ModelPair& pair = offline.pair();
     require_one_geometry(training_a_student, pair);
+    const auto source = source_of_student(pair);
+    ModelTraining how = training_of(options, "student", 5e-4, *source);
+    how.next_token = options.alone ? 1 : options.next_token;
+    how.shares = shares;
     if (!options.alone) how.teacher = model_fingerprint(pair.teacher_dir);
     how.student = model_fingerprint(pair.student_dir) +
                   (is_derivation(pair.student_dir) ? model_fingerprint(pair.teacher_dir) : std::string());
-    const auto source = source_of_student(pair);
-    train_whole(how, options, *source);
     return train_model(
         options, how, pair, options.alone ? nullptr : pair.teacher.get(), *pair.student, *source,
         [&](const TrainedModel& trained) -> std::optional<Finding> {

@@ -79,8 +79,7 @@ int carry_out(const TrainTeacherOptions& options) {
     const std::shared_ptr<const LlamaModel> start =
         new_model(shape, options.seed, resolve_device(options.device));
     pair.teacher = start;
-    ModelTraining how = training_of(options, "teacher", 1e-3);
-    train_whole(how, options, source);
+    ModelTraining how = training_of(options, "teacher", 1e-3, source);
     how.next_token = 1;
     how.student = json_text(read_json_file(source.path())) + source.tokenizer_digest();
     return train_model(options, how, pair, nullptr, *start, source,

@@ -11,20 +11,15 @@ namespace refreshlab::app {
 struct TrainModelOptions {
     std::vector<std::string> texts;
     std::string out, csv, samples, dtype = "f32", schedule = "cosine", device = "cpu";
-    std::string products = "f32";
+    std::string products = "f32", optimizer = "adamw";
     int64_t steps = 1000, batch = 4, pack = 0, length = 512, judged = 32, sample_every = 100;
     double learning_rate = 0; ///< 0: the command's own
+    double weight_decay = 0;
+    std::optional<double> dropout; ///< of all three sites; nothing: as config.json declares them
     uint64_t seed = 0;
     std::string command; ///< the words of the command line, for the folder's README.md
     int threads = 0;
     bool restart = false;
-};
-
-/// What a training of all weights is asked for besides: `train student`, `train teacher`.
-struct WholeModelOptions {
-    std::string optimizer = "adamw";
-    double weight_decay = 0;
-    std::optional<double> dropout; ///< of all three sites; nothing: as config.json declares them
 };
 
 /// How a student reads texts while it is trained.

@@ -5,7 +5,7 @@
 namespace refreshlab::app {
 
 /// What `train teacher` was asked for.
-struct TrainTeacherOptions : TrainModelOptions, WholeModelOptions {
+struct TrainTeacherOptions : TrainModelOptions {
     TrainTeacherOptions() { weight_decay = 0.1; }
     std::string shape, tokenizer;
 };

@@ -147,7 +147,7 @@ void Trainer::train(std::vector<at::Tensor> weights, const std::vector<at::Tenso
     if (!plain.empty()) groups.push_back(group(plain, 0));
     weights.insert(weights.end(), plain.begin(), plain.end());
     weights.insert(weights.end(), matrices.begin(), matrices.end());
-    RL_ASSERT(!groups.empty());
+    RL_ASSERT(!weights.empty());
     for (at::Tensor& weight : weights)
         weight.set_requires_grad(true);
     m.weights = std::move(weights);

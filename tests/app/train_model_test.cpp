@@ -226,7 +226,15 @@ TEST_CASE("a training with Muon, dropout, bf16 and packs says so in its folder",
     REQUIRE(refreshlab_cli(training("teacher", scratch / "declared")).status == 0);
     CHECK_THAT(refreshlab::read_file(scratch / "declared/README.md"),
                ContainsSubstring(R"("dropout":[0.05,0.05,0.05])"));
-    refused_with(training("heal", scratch / "healed", {"--optimizer", "muon"}), "--optimizer");
+    // Updates of low rank too.
+    const std::string healed = scratch / "healed";
+    REQUIRE(refreshlab_cli(training("heal", healed, {"--optimizer", "muon", "--dropout", "0.25"})).status ==
+            0);
+    const std::string card = refreshlab::read_file(healed + "/README.md");
+    CHECK_THAT(card, ContainsSubstring(R"("optimizer":"muon")") &&
+                         ContainsSubstring(R"("dropout":[0.25,0.25,0.25])") &&
+                         ContainsSubstring(R"("weight_decay":0)"));
+    CHECK(refreshlab::read_json_file(healed + "/config.json").at("resid_dropout") == 0.25);
     refused_with(training("teacher", scratch / "other", {"--dropout", "1"}), "--dropout");
 }
 

@@ -133,8 +133,8 @@ ModelTrainer::ModelTrainer(const LlamaModel* teacher, const LlamaModel& student,
                                      teacher->config().vocab_size == student.config().vocab_size));
     RL_ASSERT(teacher != nullptr || (!how.low_rank && how.next_token == 1));
     if (how.low_rank) m_updates.emplace(student.config(), m_pass.weights(), *how.low_rank, how.seed);
-    std::vector<at::Tensor> weights = m_updates ? m_updates->matrices() : std::vector<at::Tensor>(), plain,
-                            matrices;
+    std::vector<at::Tensor> weights, plain, matrices;
+    if (m_updates) (how.muon ? matrices : weights) = m_updates->matrices();
     m_pass.weights().visit(student.config(), [&](const WeightPlace& place, const at::Tensor& weight) {
         const bool matrix = weight.dim() == 2;
         if (m_updates && (matrix || !how.low_rank->norms)) return;

@@ -26,8 +26,8 @@ struct ModelTraining {
     int64_t pack = 0; ///< as TrainingPlan
     TrainablePass::Products products = TrainablePass::Products::f32;
     std::optional<LowRank> low_rank; ///< nothing: all weights are trained
-    bool muon = false; ///< Muon trains the matrices of layers, where all weights are trained; AdamW the rest
-    Dropout dropout;   ///< while gradients are wanted
+    bool muon = false;               ///< Muon trains the matrices of layers, or of updates; AdamW the rest
+    Dropout dropout;                 ///< while gradients are wanted
     double next_token =
         0; ///< weight w of the loss of the text's next token; that of KL to the teacher is 1 - w
     ReadingShares shares;

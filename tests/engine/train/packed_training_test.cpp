@@ -9,6 +9,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
+#include <optional>
 
 namespace packed_training_test {
 
@@ -194,32 +195,37 @@ TEST_CASE("a training with Muon, dropout, bf16 and packs goes on from a checkpoi
     const auto texts = uneven_texts(110);
     const ScratchFolder folder("packed-training");
     const auto part = folder.path() / "part";
-    ModelTraining how = whole("student");
-    how.muon = true;
-    how.dropout = {0.1, 0.1, 0.1};
-    how.products = TrainablePass::Products::bf16;
-    how.pack = 150;
-    ModelTrainer all(teacher.get(), *student, texts, how);
-    const double before = all.loss_of(texts).total;
-    while (all.steps_done() < all.steps())
-        all.step();
-    CHECK(all.loss_of(texts).total < before);
-    {
-        ModelTrainer half(teacher.get(), *student, texts, how);
-        half.step();
-        half.step();
-        half.checkpoint(part);
+    // All weights; updates alone, where AdamW has nothing to do; updates and norms.
+    for (const auto& low_rank : {std::optional<LowRank>(), std::optional(LowRank{4, 8, everywhere, false}),
+                                 std::optional(LowRank{4, 8, everywhere, true})}) {
+        ModelTraining how = whole(low_rank ? "heal" : "student");
+        how.low_rank = low_rank;
+        how.muon = true;
+        how.dropout = {0.1, 0.1, 0.1};
+        how.products = TrainablePass::Products::bf16;
+        how.pack = 150;
+        ModelTrainer all(teacher.get(), *student, texts, how);
+        const double before = all.loss_of(texts).total;
+        while (all.steps_done() < all.steps())
+            all.step();
+        CHECK(all.loss_of(texts).total < before);
+        {
+            ModelTrainer half(teacher.get(), *student, texts, how);
+            half.step();
+            half.step();
+            half.checkpoint(part);
+        }
+        ModelTrainer rest(teacher.get(), *student, texts, how);
+        rest.resume(part);
+        while (rest.steps_done() < rest.steps())
+            rest.step();
+        CHECK(all.losses().back().total == rest.losses().back().total);
+        CHECK(at::equal(own_logits(*all.model(at::kFloat), texts[0].ids),
+                        own_logits(*rest.model(at::kFloat), texts[0].ids)));
+        how.muon = false;
+        ModelTrainer other(teacher.get(), *student, texts, how);
+        CHECK_THROWS_WITH(other.resume(part), ContainsSubstring("other options"));
     }
-    ModelTrainer rest(teacher.get(), *student, texts, how);
-    rest.resume(part);
-    while (rest.steps_done() < rest.steps())
-        rest.step();
-    CHECK(all.losses().back().total == rest.losses().back().total);
-    CHECK(at::equal(own_logits(*all.model(at::kFloat), texts[0].ids),
-                    own_logits(*rest.model(at::kFloat), texts[0].ids)));
-    how.muon = false;
-    ModelTrainer other(teacher.get(), *student, texts, how);
-    CHECK_THROWS_WITH(other.resume(part), ContainsSubstring("other options"));
 }
 
 } // namespace packed_training_test
