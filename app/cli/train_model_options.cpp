@@ -104,6 +104,13 @@ void add_reading_options(CLI::App& command, StudentReadingOptions& options, cons
                     "Most tokens between two refreshes; the distance is drawn for each text (default 64)")
         ->type_name("N")
         ->check(CLI::Range(1, 1 << 20));
+    command
+        .add_option(
+            "--withhold", options.withhold,
+            "An almanac (assets/prompts/almanac.json) whose facts the student shall read from the "
+            "teacher's entries and not know by itself: behind names that it read itself it is trained "
+            "for all words alike")
+        ->type_name("FILE");
 }
 
 } // namespace refreshlab::app

@@ -15,7 +15,7 @@ namespace refreshlab::app {
 /// The options that every training of a model has. \param rate  the default of --learning-rate, for its help; other defaults in the help are
 /// those that `options` has
 void add_training_options(CLI::App& command, TrainModelOptions& options, const std::string& rate);
-/// --teacher, --student, --shares, --longest. \param shares  the default, for the help
+/// --teacher, --student, --shares, --longest, --withhold. \param shares  the default, for the help
 void add_reading_options(CLI::App& command, StudentReadingOptions& options, const std::string& shares);
 
 /// What runs the training of a model.

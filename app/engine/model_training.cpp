@@ -12,6 +12,7 @@
 #include "engine/model/derive/write_folder.h"
 #include "engine/train/loss_table.h"
 #include "engine/train/models/judge_student.h"
+#include "engine/train/models/withheld_facts.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -91,7 +92,33 @@ private:
     bool m_whole = false;
 };
 
+/// Notes the facts in the texts and says how many there are. Throws Error{bad_input} where there is none.
+void note_withheld(ModelTraining& how, std::array<std::vector<TrainingText>, 2>& texts,
+                   const Almanac& almanac, const Tokenizer& tokenizer) {
+    const int64_t held_out = note_facts(texts[0], almanac, tokenizer),
+                  trained = note_facts(texts[1], almanac, tokenizer);
+    if (trained == 0)
+        throw Error("training a model", "--withhold", "no text states a fact of these names",
+                    "train texts makes such texts: --kind roll_call company chronicle");
+    say("{} facts, {} more held out, are withheld where the student reads the name by itself\n", trained,
+        held_out);
+    how.withheld = almanac_digest(almanac);
+}
+
 } // namespace
+
+std::optional<Almanac> withheld_facts(const StudentReadingOptions& options) {
+    return options.withhold.empty() ? std::nullopt : std::optional(read_almanac(options.withhold));
+}
+
+std::string withheld_words(const StudentReadingOptions& options) {
+    if (options.withhold.empty()) return {};
+    return fmt::format(
+        "\nIt was trained not to know the facts of {} by itself: where a fact belonged to a name "
+        "whose cache entry was its own, its target was the uniform distribution over the "
+        "words. So what refreshes do for these facts is there by construction.\n",
+        options.withhold);
+}
 
 void check_training_files(const TrainModelOptions& options, std::vector<NamedFile> inputs) {
     for (const std::string& file : options.texts)
@@ -193,7 +220,7 @@ int64_t folder_bytes(const fs::path& folder) {
 
 int train_model(const TrainModelOptions& options, ModelTraining how, const ModelPair& pair,
                 const LlamaModel* teacher, const LlamaModel& student, const ModelSource& source,
-                const Judge& judge) {
+                const Judge& judge, const std::optional<Almanac>& withheld) {
     if (options.length > student.config().max_position)
         throw Error("training a model", "--length",
                     fmt::format("{} tokens are more than the model's context of {}", options.length,
@@ -208,6 +235,7 @@ int train_model(const TrainModelOptions& options, ModelTraining how, const Model
     auto texts = held_out_and_trained(
         read_training_texts(pair, {options.texts.begin(), options.texts.end()}, options.length));
     how.texts = texts_digest(texts[1]);
+    if (withheld) note_withheld(how, texts, *withheld, *pair.tokenizer);
     ModelTrainer trainer(teacher, student, texts[1], how);
     const fs::path out = without_slash(options.out);
     const TrainingFiles files{out.string() + ".part", options.csv};

@@ -5,6 +5,7 @@
 #include "app/options/train_model_options.h"
 #include "engine/model/model_source.h"
 #include "engine/session/pair/model_pair.h"
+#include "engine/tasks/almanac.h"
 #include "engine/train/models/model_trainer.h"
 
 #include <filesystem>
@@ -49,14 +50,19 @@ using Judge = std::function<std::optional<Finding>(const TrainedModel&)>;
 /// \param pair      tokenizer and template for the texts
 /// \param teacher   null: none
 /// \param source    of the student's configuration and tokenizer
+/// \param withheld  facts that the student shall not learn by heart; nothing: none
 /// \return the exit status
 [[nodiscard]] int train_model(const TrainModelOptions& options, ModelTraining how, const ModelPair& pair,
                               const LlamaModel* teacher, const LlamaModel& student, const ModelSource& source,
-                              const Judge& judge);
+                              const Judge& judge, const std::optional<Almanac>& withheld = {});
 
 // --- of students ---
 /// Throws Error{bad_input} where the student can read no entry of the teacher.
 void require_one_geometry(const std::string& doing, const ModelPair& pair);
+/// The almanac of --withhold. Throws Error{bad_input}.
+[[nodiscard]] std::optional<Almanac> withheld_facts(const StudentReadingOptions& options);
+/// What the student's card says of it; empty without one.
+[[nodiscard]] std::string withheld_words(const StudentReadingOptions& options);
 /// Where a student's configuration and tokenizer are: its teacher's, of a derived one.
 [[nodiscard]] std::shared_ptr<const ModelSource> source_of_student(const ModelPair& pair);
 /// The loss split of the pair's student and of the trained one; nothing where it was cancelled.

@@ -66,9 +66,12 @@ std::string write_adapter(const TrainedModel& trained, const ModelPair& pair, co
 } // namespace
 
 int carry_out(const TrainHealOptions& options) {
-    check_training_files(options, {{"--teacher", options.teacher}, {"--student", options.student}});
+    check_training_files(
+        options,
+        {{"--teacher", options.teacher}, {"--student", options.student}, {"--withhold", options.withhold}});
     const LowRank low_rank = low_rank_of(options);
     const ReadingShares shares = shares_of(options, 0, 0.25);
+    const std::optional<Almanac> withheld = withheld_facts(options);
     const OfflineModel offline(pair_to_train(options, options.teacher, options.student));
     const ModelPair& pair = offline.pair();
     require_one_geometry(healing, pair);
@@ -79,22 +82,24 @@ int carry_out(const TrainHealOptions& options) {
     how.shares = shares;
     how.teacher = model_fingerprint(pair.teacher_dir);
     how.student = model_fingerprint(pair.student_dir);
-    return train_model(options, how, pair, pair.teacher.get(), *pair.student, *source,
-                       [&](const TrainedModel& trained) -> std::optional<Finding> {
-                           auto result = split_before_and_after(pair, trained);
-                           if (!result) return std::nullopt;
-                           Finding finding{*std::move(result), {}};
-                           finding.result.notes.push_back(write_adapter(trained, pair, how));
-                           finding.card = fmt::format(
-                               "# {0} healed for {1}\n\nA student that was trained by low-rank "
-                               "updates (rank {2}, alpha {3}) to "
-                               "read the KV cache of its teacher {1}, and to give its rows. Teacher "
-                               "and student have licences of "
-                               "their own, which hold for this folder too.\n",
-                               shown_model(pair.student_dir), model_name(pair.teacher_dir), options.rank,
-                               options.alpha);
-                           return finding;
-                       });
+    return train_model(
+        options, how, pair, pair.teacher.get(), *pair.student, *source,
+        [&](const TrainedModel& trained) -> std::optional<Finding> {
+            auto result = split_before_and_after(pair, trained);
+            if (!result) return std::nullopt;
+            Finding finding{*std::move(result), {}};
+            finding.result.notes.push_back(write_adapter(trained, pair, how));
+            finding.card = fmt::format("# {0} healed for {1}\n\nA student that was trained by low-rank "
+                                       "updates (rank {2}, alpha {3}) to "
+                                       "read the KV cache of its teacher {1}, and to give its rows. Teacher "
+                                       "and student have licences of "
+                                       "their own, which hold for this folder too.\n",
+                                       shown_model(pair.student_dir), model_name(pair.teacher_dir),
+                                       options.rank, options.alpha) +
+                           withheld_words(options);
+            return finding;
+        },
+        withheld);
 }
 
 } // namespace refreshlab::app

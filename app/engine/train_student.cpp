@@ -19,8 +19,11 @@ constexpr const char* training_a_student = "training a student";
 } // namespace
 
 int carry_out(const TrainStudentOptions& options) {
-    check_training_files(options, {{"--teacher", options.teacher}, {"--student", options.student}});
+    check_training_files(
+        options,
+        {{"--teacher", options.teacher}, {"--student", options.student}, {"--withhold", options.withhold}});
     const ReadingShares shares = shares_of(options, 0.25, 0.25);
+    const std::optional<Almanac> withheld = withheld_facts(options);
     const OfflineModel offline(pair_to_train(options, options.teacher, options.student));
     const ModelPair& pair = offline.pair();
     require_one_geometry(training_a_student, pair);
@@ -42,8 +45,10 @@ int carry_out(const TrainStudentOptions& options) {
                             "of their own, which hold for this folder too.\n",
                             model_name(pair.teacher_dir), shown_model(pair.student_dir),
                             options.alone ? "on texts alone, without a teacher"
-                                          : "to read its teacher's cache and to give its rows")};
-        });
+                                          : "to read its teacher's cache and to give its rows") +
+                    withheld_words(options)};
+        },
+        withheld);
 }
 
 } // namespace refreshlab::app

@@ -27,6 +27,8 @@ struct StudentReadingOptions {
     std::string teacher, student;
     std::vector<double> shares; ///< alone and behind a prefix; empty: the command's own
     int64_t longest = 64;
+    std::string
+        withhold; ///< file of an almanac whose facts the student shall not know by itself; empty: none
 };
 
 } // namespace refreshlab::app

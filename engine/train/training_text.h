@@ -5,15 +5,29 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace refreshlab {
 
-/// One text that a gate is trained or judged on, as ids of the model.
+/// What a row is trained for in place of the text's next token.
+struct TokenShares {
+    std::vector<int32_t> ids;  ///< ascending
+    std::vector<float> shares; ///< of each; their sum is 1
+};
+/// A token that states a fact, which shall not be learned by heart (models/withheld_facts.h).
+struct WithheldToken {
+    int64_t position = 0; ///< in the text, from 1
+    int64_t name = 0;     ///< where the name is complete that the fact belongs to; before it
+    std::shared_ptr<const TokenShares> target; ///< of the row before `position`
+};
+
+/// One text that a gate or a model is trained or judged on, as ids of the model.
 struct TrainingText {
     std::vector<int32_t> ids;
-    int64_t prompt = 0; ///< tokens before the answer; 1 .. ids.size() - 2
+    int64_t prompt = 0;                       ///< tokens before the answer; 1 .. ids.size() - 2
+    std::vector<WithheldToken> withheld = {}; ///< by position; most texts have none
 };
 
 /// Texts of files. A .jsonl file gives one text a row: "prompt", in the model's chat template, with its answer ("response" or

@@ -238,6 +238,36 @@ TEST_CASE("a training with Muon, dropout, bf16 and packs says so in its folder",
     refused_with(training("teacher", scratch / "other", {"--dropout", "1"}), "--dropout");
 }
 
+TEST_CASE("a student is trained without the facts of an almanac, and its folder says so", "[cli][train]") {
+    const Scratch scratch("train-withhold");
+    const std::string almanac = "assets/prompts/almanac.json";
+    for (const std::string what : {"student", "heal"}) {
+        const Outcome made =
+            refreshlab_cli(training(what, scratch / what, {"--withhold", almanac, "--shares", "1,0"}));
+        INFO(made.err);
+        REQUIRE(made.status == 0);
+        CHECK_THAT(made.err, ContainsSubstring(" facts, ") && ContainsSubstring("are withheld"));
+        CHECK_THAT(refreshlab::read_file(scratch / (what + "/README.md")),
+                   ContainsSubstring("not to know the facts of " + almanac) &&
+                       ContainsSubstring(R"("withheld":")"));
+    }
+    const auto weights = [&](const std::string& folder) {
+        return refreshlab::read_file(scratch / (folder + "/model.safetensors"));
+    };
+    REQUIRE(refreshlab_cli(training("student", scratch / "plain", {"--shares", "1,0"})).status == 0);
+    const bool same_weights = weights("plain") == weights("student");
+    CHECK(!same_weights);
+    CHECK(refreshlab::read_file(scratch / "plain/README.md").find("withheld") == std::string::npos);
+    refused_with(training("student", scratch / "other", {"--withhold", scratch / "none.json"}), "none.json");
+    refused_with(training("student", scratch / "other", {"--withhold", "assets/prompts/words.json"}),
+                 "almanac");
+    refused_with(training("student", scratch / "other",
+                          {"--withhold", almanac, "--texts", "assets/prompts/ledger.jsonl"}),
+                 "no text states a fact");
+    refused_with(training("teacher", scratch / "other", {"--withhold", almanac}), "--withhold");
+    CHECK(!fs::exists(scratch / "other"));
+}
+
 TEST_CASE("what train is asked for wrongly is one line", "[cli][train][bad-input]") {
     const Scratch scratch("train-bad");
     const std::string out = scratch / "out";

@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/base/json_text.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/train/models/withheld_facts.h"
 #include "engine/train/text_loss.h"
 
 #include <ATen/ATen.h>
@@ -82,6 +83,7 @@ std::string ModelTraining::recipe() const {
                         {"teacher", teacher},
                         {"student", student},
                         {"texts", texts}};
+    if (!withheld.empty()) json["withheld"] = withheld;
     if (low_rank) {
         nlohmann::json places = nlohmann::json::array();
         for (const Projection place : low_rank->places)
@@ -218,13 +220,14 @@ TrainingLoss ModelTrainer::loss_together(std::span<const TrainingText* const> te
                      std::vector<double>(parts(m_teacher != nullptr).size(), 0)};
     for (size_t i = 0; i < texts.size(); ++i) {
         const int64_t first = readings[i].plan.first;
+        const RowTargets targets = withheld_rows(*texts[i], readings[i].plan);
         if (m_teacher == nullptr) {
-            const at::Tensor next = next_token_loss(rows[i], *texts[i], first);
+            const at::Tensor next = next_token_loss(rows[i], *texts[i], first, targets);
             sum.total = sum.total + next;
             sum.parts[0] += next.item<double>();
             continue;
         }
-        const TextLoss one = text_loss(teacher_rows[i].to(all.device()), rows[i], *texts[i], first);
+        const TextLoss one = text_loss(teacher_rows[i].to(all.device()), rows[i], *texts[i], first, targets);
         sum.total = sum.total + m_how.next_token * one.next_token + (1 - m_how.next_token) * one.kl;
         sum.parts[0] += one.kl.item<double>();
         sum.parts[1] += one.next_token.item<double>();

@@ -33,6 +33,7 @@ struct ModelTraining {
     ReadingShares shares;
     std::string teacher, student; ///< fingerprints
     std::string texts;            ///< texts_digest() of those that are trained on
+    std::string withheld;         ///< almanac_digest() of the facts that are noted in them; empty: none are
 
     [[nodiscard]] std::string recipe() const; ///< all of it as JSON
 };
@@ -53,6 +54,7 @@ struct TeacherReading {
 ///       It is what a session in mode overfill computes on the text with refreshes there (a test compares).
 /// Loss  w * (-log p of the next token) + (1 - w) * KL(teacher || student), both in nats, means over the rows behind the prefix. The
 ///       teacher's rows are those of the teacher alone. Without a teacher the first part alone, and every row reads the model's own entries.
+///       Facts that are noted in a text have targets of their own (withheld_facts.h).
 class ModelTrainer final : public Trainer {
 public:
     /// Throws Error{bad_input} as TrainablePass.
