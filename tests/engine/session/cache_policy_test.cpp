@@ -709,6 +709,41 @@ TEST_CASE("a full step by hand belongs to policies that have one", "[session][ca
         command_from_json(to_json(Command(command::FullStepNow{})), "a test")));
 }
 
+TEST_CASE(
+    "StreamingLLM turns keys to new positions where heads turn whole and in one way, and is refused else",
+    "[session][cache_policy]") {
+    const ModelConfig plain = pair_of_two()->student->config();
+    ModelConfig in_part = plain, in_two_ways = plain, by_context = plain;
+    in_part.rotary_dim = 4;
+    in_two_ways.local_rope_theta = 100;
+    in_two_ways.layer_windows = {5, 0, 3};
+    by_context.rope_scaling.kind = RopeScaling::Kind::longrope;
+    by_context.rope_scaling.original_max_position = 30;
+    by_context.rope_scaling.factors = {1, 1.1F, 1.2F};
+    by_context.rope_scaling.long_factors = {1, 2, 4};
+    for (const auto& [config, named] : {std::pair(plain, ""), std::pair(in_part, "heads that turn in part"),
+                                        std::pair(in_two_ways, "RoPE of two kinds"),
+                                        std::pair(by_context, "RoPE that depends on the context's length")}) {
+        auto pair = std::make_shared<ModelPair>(*pair_of_two());
+        pair->student = random_llama(config, 13, at::kCPU, at::kFloat);
+        CachePolicyConfig policy = small("streaming_llm", 12);
+        for (const double keeps : {0.0, 1.0}) {
+            policy.values["keep_positions"] = keeps;
+            const auto run = [&] {
+                DecodeSession session(pair, with(run_of(Mode::student), policy));
+                finish(session);
+                return session.recording()->num_tokens();
+            };
+            if (keeps == 0 && *named != '\0') {
+                CHECK_THROWS_WITH(run(),
+                                  ContainsSubstring(named) && ContainsSubstring("keep_positions=true"));
+            } else {
+                CHECK(run() == tokens);
+            }
+        }
+    }
+}
+
 TEST_CASE("RefreshKV without full attention reads the part that a full step chooses",
           "[session][cache_policy]") {
     CachePolicyConfig policy = small("refreshkv", 12);

@@ -1,9 +1,12 @@
 // What people type and do by mistake: every time one line, nothing lost, nothing half done.
 #include "engine/base/json_file.h"
+#include "engine/model/bridge/bridge_file.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "tests/gui/robot.h"
 
+#include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -117,6 +120,47 @@ void weights_that_cannot_be_read(Robot& r) {
     r.frames(2);
     GUI_CHECK(r.dialog_open("New run")); // Esc has closed the list alone
     r.close_dialog("New run");
+}
+
+/// The field Bridge is there where the geometries differ. What is typed is judged at once; the run that starts has the bridge.
+void a_bridge_is_typed(Robot& r) {
+    const fs::path teacher = r.config().teacher_dir, student = r.scratch("bridged-student"),
+                   bridge = r.scratch("bridge.safetensors");
+    fs::remove_all(student);
+    fs::copy(r.config().student_dir, student, fs::copy_options::recursive);
+    nlohmann::json json = read_json_file(student / "config.json");
+    json["rope_theta"] = 20000.0;
+    write_file(student / "config.json", json.dump());
+    // Each layer's own entries, as they are: as bridges go, a good one of this pair.
+    const int64_t width = 3 * 64;
+    Bridge own{BridgeInputs::own, {}};
+    for (int64_t layer = 0; layer < 5; ++layer)
+        own.layers.push_back(
+            {{layer}, at::eye(width), at::eye(width), at::zeros({width}), at::zeros({width})});
+    save_bridge(bridge, own,
+                {model_fingerprint(teacher), model_fingerprint(student), "teacher", "student", "{}"});
+
+    r.start(r.config(), 3);
+    const auto before = r.recording();
+    r.act("run.new");
+    r.te->SetRef("//New run");
+    GUI_CHECK(!r.te->ItemExists("##bridge"));
+    r.te->ItemInputValue("##student", student.string().c_str());
+    GUI_CHECK(r.until([&] { return r.te->ItemExists("##bridge"); }, 4000));
+    GUI_CHECK(r.shows("rebuild mode"));
+    r.te->ItemInputValue("##bridge", r.scratch("no-bridge").string().c_str());
+    GUI_CHECK(r.until([&] { return r.shows("no-bridge") && r.shows("no such file"); }, 4000));
+    GUI_CHECK((r.te->ItemInfo("Start").ItemFlags & ImGuiItemFlags_Disabled) != 0);
+    r.te->ItemInputValue("##bridge", bridge.string().c_str());
+    GUI_CHECK(r.until([&] { return r.shows("bridge: the KV geometries differ"); }, 4000));
+    r.te->ItemInputValue("##max tokens", 4);
+    r.te->ItemClick("Start");
+    GUI_CHECK(r.until([&] { return r.recording() != before && r.status()->state == EngineState::finished; }));
+    GUI_CHECK(r.until([&] { return !r.dialog_open("New run"); }, 60));
+    GUI_CHECK(r.recording()->info().config.bridge.path == bridge.string() && !r.status()->rebuild_mode);
+    r.start(r.config(), 2);
+    fs::remove_all(student);
+    fs::remove(bridge);
 }
 
 /// One Esc, one layer; what was typed stays.
@@ -388,6 +432,7 @@ std::vector<Case> input_cases() {
         {"input", "LG1 models that are none, or of another vocabulary, are refused in one line", bad_models},
         {"input", "RB7 LG1 weights that cannot be read bring New run back with the reason",
          weights_that_cannot_be_read},
+        {"input", "RB7 a bridge is typed where the geometries differ, and the run has it", a_bridge_is_typed},
         {"input", "LG1 Esc closes one layer and loses nothing that was typed", esc_closes_one_layer},
         {"input", "LG1 EX4 a save that fails says so beside its path, and replacing asks", a_save_that_fails},
         {"input", "LG1 absurd numbers are refused or brought into range", absurd_numbers},
