@@ -17,10 +17,9 @@ public:
     bool read_names(const std::string& prompt) {
         const size_t at = prompt.find("Roll call: ");
         if (at == std::string::npos) return false;
-        FactReader reader(true);
+        m_reader = FactReader(true);
         for (const char c : prompt.substr(at) + "\n")
-            static_cast<void>(reader.take(c));
-        m_reader = reader;
+            static_cast<void>(m_reader.take(c));
         m_reader.prompt_is_over();
         return !m_reader.names().empty();
     }
