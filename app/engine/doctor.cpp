@@ -102,9 +102,11 @@ std::optional<Model> check_model(Report& report, const std::string& folder) {
     const ModelConfig& c = model.config;
     if (const auto missing = missing_in(Kernels::gpu, c))
         report.note("kernels",
-                    fmt::format("on a GPU through libtorch: our kernels there do not have {}; train-gate "
-                                "does not take the model",
-                                *missing));
+                    fmt::format("on a GPU through libtorch: our kernels there do not have {}", *missing));
+    if (const auto missing = missing_in(Kernels::training, c))
+        report.note("training", fmt::format("train-gate and train do not take the model: their pass does not "
+                                            "have {}",
+                                            *missing));
     if (c.attention_dropout.value_or(0) <= 0) {
         report.note("MC dropout", "not trained with attention dropout: MC signals are labelled uncalibrated");
     }

@@ -25,6 +25,17 @@ int64_t rows_computed(int64_t rows) {
 
 constexpr int64_t head_outputs_at_once = 4; ///< of the eight of a warp
 
+/// \param numbers  of all rows. \param weights  of the norms
+void count_norm(PlannedLaunch& launch, int64_t numbers, int64_t weights, int64_t element) {
+    launch.traffic.small_weights = weights * element;
+    launch.traffic.activations = 2 * numbers * 4; // for the sum, and to be multiplied
+    launch.traffic.activations_written = numbers * 4;
+    launch.multiply_adds = 3 * numbers;
+    launch.bytes_in_flight = weights * element;
+    launch.reads_early = true;
+    launch.chain = 2; // the row, twice
+}
+
 /// A step under way: what is added stands behind what was added before.
 class Planner {
 public:
@@ -38,15 +49,17 @@ public:
             const int64_t q = m_s.heads * m_s.head_dim, kv = m_s.kv_heads * m_s.head_dim;
             if (m_s.attends.empty() || m_s.attends[static_cast<size_t>(l)]) {
                 product(DecodeKernel::norm_product, "q|k|v", l, q + 2 * kv, m_s.hidden, m_s.qkv_bias);
+                if (m_s.qk_norm_whole) m_launches.push_back(plan_qk_norms(m_s, l, m_s.rows, true));
                 attention(l);
-                product(DecodeKernel::product_onto, "o", l, m_s.hidden, q, m_s.output_bias);
+                onto("o", l, q, m_s.output_bias);
             } else {
                 product(DecodeKernel::norm_product, "k|v", l, 2 * kv, m_s.hidden, m_s.qkv_bias, 1);
+                if (m_s.qk_norm_whole) m_launches.push_back(plan_qk_norms(m_s, l, 1, false));
                 append(l);
             }
             if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) continue;
             gate_up(l);
-            product(DecodeKernel::product_onto, "down", l, m_s.hidden, m_s.ffn, m_s.mlp_bias);
+            onto("down", l, m_s.ffn, m_s.mlp_bias);
         }
         if (m_s.taps > 0) attention_rows();
         product(DecodeKernel::head, "head", -1, m_s.vocab, m_s.hidden, false);
@@ -170,13 +183,24 @@ private:
                                               ? head_outputs_per_warp / head_outputs_at_once
                                               : head_outputs_per_block / block_rows;
         const int64_t out = rows * outputs * 4;
-        if (onto) {
+        if (onto && m_s.branch_norms) {
+            // It goes onto nothing.
+        } else if (onto) {
             launch.traffic.activations += out; // the residual that it is added to
             if (has_mc(p)) ++launch.chain;     // the token alone has it asked for beside the inputs
-        } else {
+        } else if (m_s.pre_norms || is_head) {
             launch.traffic.small_weights += m_s.hidden * m_element; // norm
         }
         launch.traffic.activations_written = out;
+    }
+    /// o or down, and the norm of what it adds.
+    void onto(const char* part, int64_t layer, int64_t inputs, bool bias) {
+        product(DecodeKernel::product_onto, part, layer, m_s.hidden, inputs, bias);
+        if (!m_s.branch_norms) return;
+        PlannedLaunch& launch = add(DecodeKernel::norm_rows, part[0] == 'o' ? "o norm" : "down norm", layer,
+                                    decode::norm_rows(1, m_s.rows));
+        count_norm(launch, m_s.rows * m_s.hidden, m_s.hidden, m_element);
+        launch.traffic.activations += m_s.rows * m_s.hidden * 4; // the residual that it is added to
     }
 
     void gate_up(int64_t layer) {
@@ -195,9 +219,11 @@ private:
         p.at_once = 2 * outputs_per_warp;
         p.mc_per_block = 2 * mc_gate_up_per_block;
         PlannedLaunch& launch = add_product(p);
-        launch.traffic.small_weights += m_s.hidden * m_element; // norm
+        if (m_s.pre_norms) launch.traffic.small_weights += m_s.hidden * m_element;
         launch.traffic.activations_written = m_s.rows * m_s.ffn * 4;
     }
+
+    [[nodiscard]] bool norms_of_heads() const { return m_s.qk_norm && !m_s.qk_norm_whole; }
 
     /// What the token sees of a layer's cache.
     struct Sight {
@@ -221,7 +247,8 @@ private:
         t.cache = entries * m_element;
         t.again = (rows - 1) * t.cache;
         t.cache_written = 2 * m_s.kv_heads * m_s.head_dim * m_element;
-        t.small_weights = m_s.head_dim * 4 + (m_s.qk_norm ? 2 * m_s.head_dim * m_element : 0); // RoPE's row
+        t.small_weights =
+            m_s.head_dim * 4 + (norms_of_heads() ? 2 * m_s.head_dim * m_element : 0); // RoPE's row
         // Every busy block takes its queries, key and value; the parts of the splits are written and read once.
         const int64_t parts = rows * m_s.heads * busy * (m_s.head_dim + 2) * 4;
         t.activations = launch.busy_blocks * (group + 2) * m_s.head_dim * 4 + parts;
@@ -259,7 +286,7 @@ private:
         launch.busy_blocks = busy * m_s.kv_heads * tiles;
         const int64_t entries = 2 * m_s.kv_heads * columns * m_s.head_dim;
         t.again = tiles * entries * m_element;
-        t.small_weights = m_s.qk_norm ? 2 * m_s.head_dim * m_element : 0;
+        t.small_weights = norms_of_heads() ? 2 * m_s.head_dim * m_element : 0;
         const int64_t parts = busy > 1 ? rows * m_s.heads * busy * (m_s.head_dim + 2) * 4 : 0;
         t.activations = busy * rows * (m_s.heads + m_s.kv_heads) * m_s.head_dim * 4 + parts;
         t.activations_written = parts + rows * m_s.heads * m_s.head_dim * 4;
@@ -300,7 +327,7 @@ private:
             add(DecodeKernel::rows_append, "column", layer, rows::append(1, 2 * m_s.kv_heads));
         const int64_t numbers = 2 * m_s.kv_heads * m_s.head_dim;
         LaunchTraffic& t = launch.traffic;
-        t.small_weights = m_s.head_dim * 4 + (m_s.qk_norm ? m_s.head_dim * m_element : 0); // RoPE's row
+        t.small_weights = m_s.head_dim * 4 + (norms_of_heads() ? m_s.head_dim * m_element : 0); // RoPE's row
         t.activations = numbers * 4;
         t.cache_written = numbers * m_element;
         launch.chain = 2; // the position, the rotation
@@ -339,6 +366,8 @@ const char* name_of(DecodeKernel kernel) {
         return "mc_attention";
     case DecodeKernel::product_onto:
         return "product_onto";
+    case DecodeKernel::norm_rows:
+        return "norm_rows";
     case DecodeKernel::norm_gate_up:
         return "norm_gate_up";
     case DecodeKernel::head:
@@ -373,6 +402,19 @@ const char* name_of(DecodeKernel kernel) {
     return "";
 }
 
+PlannedLaunch plan_qk_norms(const DecodeShape& s, int64_t layer, int64_t rows, bool with_q) {
+    PlannedLaunch launch;
+    launch.kernel = DecodeKernel::norm_rows;
+    launch.part = "q/k norm";
+    launch.layer = layer;
+    launch.shape = norm_rows(with_q ? 2 : 1, rows);
+    launch.busy_blocks = blocks_of(launch.shape);
+    launch.dependent = s.dependent;
+    const int64_t numbers = ((with_q ? s.heads : 0) + s.kv_heads) * s.head_dim;
+    count_norm(launch, rows * numbers, numbers, bytes_of(s.type));
+    return launch;
+}
+
 std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     RL_ASSERT(s.hidden > 0 && s.ffn > 0 && s.layers > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.vocab > 0);
     RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0 && s.heads / s.kv_heads <= most_group);
@@ -382,6 +424,7 @@ std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
                (s.type == WeightType::bf16 && s.hidden % block_width == 0 && s.ffn % block_width == 0);
     };
     RL_ASSERT(fits(s.form) && fits(s.embedding_form) && fits(s.head_form));
+    RL_ASSERT(s.qk_norm || !s.qk_norm_whole);
     RL_ASSERT(s.attends.empty() || static_cast<int64_t>(s.attends.size()) == s.layers);
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);

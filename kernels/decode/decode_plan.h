@@ -17,6 +17,9 @@ struct DecodeShape {
     MatrixForm form = MatrixForm::numbers, embedding_form = MatrixForm::numbers,
                head_form = MatrixForm::numbers; ///< of the layers' matrices; in blocks beside bf16 (asserted)
     bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
+    bool qk_norm_whole = false; ///< of qk_norm: over all heads together
+    /// Norms of what attention and the MLP read, and of what they add.
+    bool pre_norms = true, branch_norms = false;
     std::vector<int64_t> windows;       ///< sliding window of each layer, 0 = none; empty: no layer slides
     std::vector<bool> attends, has_mlp; ///< of each layer; empty: all do (derived students may lack some)
     int64_t rows = 1;                   ///< the token's and MC rows
@@ -37,6 +40,7 @@ enum class DecodeKernel : uint8_t {
     decode_attention, ///< with RoPE, and the token's column of the cache
     mc_attention,     ///< of MC rows, where weights have 16 bits
     product_onto,     ///< o, down
+    norm_rows,        ///< norms of q and k over all heads, of what o and down add
     norm_gate_up,
     head,
     block_product,  ///< what norm_product, product_onto, norm_gate_up and head are with matrices in blocks
@@ -78,7 +82,7 @@ struct LaunchTraffic {
 
 struct PlannedLaunch {
     DecodeKernel kernel{};
-    /// "q|k|v", "attention", "attention MC", "o", "gate|up", "down", "head", "embedding"; "rows"; of a pass also "k|v", "norm", "append", "merge",
+    /// "q|k|v", "q/k norm", "attention", "attention MC", "o", "o norm", "gate|up", "down", "down norm", "head", "embedding"; "rows"; of a pass also "k|v", "norm", "append", "merge",
     /// "splice"
     const char* part = "";
     int64_t layer = -1; ///< -1: outside the layers
@@ -101,9 +105,13 @@ struct PlannedLaunch {
     bool reads_early = false;    ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; attention rows
+/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down, and norms where
+/// they are launches of their own; attention rows
 /// where they are wanted, head. Sizes > 0, heads a multiple of kv_heads and at most most_group times as many, head_dim at most
 /// most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
+
+/// Of a step or a pass: norms of q and k over all their heads.
+[[nodiscard]] PlannedLaunch plan_qk_norms(const DecodeShape& shape, int64_t layer, int64_t rows, bool with_q);
 
 } // namespace refreshlab::kernels::decode

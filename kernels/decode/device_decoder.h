@@ -2,6 +2,7 @@
 
 #include "kernels/decode/decode_plan.h"
 #include "kernels/decode/launch_shapes.h"
+#include "kernels/shared/activation.h"
 #include "kernels/shared/row_accumulators.h"
 
 #include <cstdint>
@@ -19,21 +20,32 @@ struct DeviceMatrix {
     MatrixForm form = MatrixForm::numbers;
 };
 
-/// A model as a decoder reads it: pointers of its device, which outlive the decoder. Widths are those held (zero padding included).
+/// Which of the cache's rotations a layer turns queries and keys by.
+enum class LayerRope : uint8_t { none, global, local };
+
+/// A model as a decoder reads it: pointers of its device, which outlive the decoder. Widths are those held (zero padding included). What
+/// engine/model/model_config.h says of the fields with its names holds here.
 struct DeviceModel {
     struct Layer {
-        const void *input_norm = nullptr, *post_norm = nullptr; ///< [hidden]
-        const void *q_norm = nullptr, *k_norm = nullptr;        ///< [head_dim] or null
+        /// Of what attention and the MLP read, and of what they add to the residual: [hidden] or null.
+        const void *input_norm = nullptr, *post_norm = nullptr, *o_norm = nullptr, *down_norm = nullptr;
+        const void *q_norm = nullptr,
+                   *k_norm = nullptr; ///< [head_dim], of all heads with qk_norm_whole; or null
         /// q and o: no data where the layer's attention is left out; gate, up, down: where it has no MLP. Matrices that one launch
         /// multiplies, q, k and v, or gate and up, have one form.
         DeviceMatrix q, k, v, o, gate, up, down;
         int64_t window = 0; ///< sliding window; 0 = all
-        bool turns = true;  ///< RoPE; off: the cache's `still` rotations
+        LayerRope rope = LayerRope::global;
     };
     WeightType type{}; ///< of the cache's entries and of all weights but matrices in blocks
     int64_t hidden = 0, width = 0, ffn = 0; ///< width: the true hidden width, by which norms divide
     int64_t heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
-    double norm_eps = 0;
+    /// Channels of a head that turn, in pairs (i, i + turned / 2), a multiple of 8; the others stay. 0: all turn.
+    int64_t turned = 0;
+    double norm_eps = 0, norm_offset = 0;
+    double embedding_scale = 1, query_scale = 1, attention_cap = 0, logit_cap = 0;
+    bool qk_norm_whole = false;
+    Activation activation = Activation::silu;
     DeviceMatrix embedding;           ///< [vocab or more, hidden]
     const void* final_norm = nullptr; ///< [hidden]
     DeviceMatrix head;                ///< [vocab, hidden]
@@ -51,6 +63,9 @@ struct DeviceModel {
     shape.head_dim = model.head_dim;
     shape.vocab = model.vocab;
     shape.type = model.type;
+    shape.qk_norm_whole = model.qk_norm_whole;
+    for (const DeviceModel::Layer& layer : model.layers)
+        shape.branch_norms = shape.branch_norms || layer.o_norm != nullptr || layer.down_norm != nullptr;
     shape.rows = rows;
     shape.capacity = capacity;
     return shape;
@@ -71,18 +86,22 @@ struct DevicePool {
     bool operator==(const DevicePool&) const = default;
 };
 
-/// The cache that a step reads and writes, and its table of rotations.
+/// The cache that a step reads and writes, and its tables of rotations.
 struct DeviceCache {
     void *k = nullptr, *v = nullptr; ///< dense: [layers, kv_heads, capacity, head_dim], of the model's type
     int64_t capacity = 0;            ///< positions
-    const float *cos = nullptr, *sin = nullptr; ///< [capacity, head_dim / 2]
-    /// The same of layers that turn nothing: ones and zeros; null where all turn.
-    const float *still_cos = nullptr, *still_sin = nullptr;
+    const float *cos = nullptr, *sin = nullptr;             ///< [capacity, DeviceModel::turned / 2]
+    const float *local_cos = nullptr, *local_sin = nullptr; ///< the same of layers with LayerRope::local
     std::vector<DevicePool> pools{}; ///< [layers]; empty: dense. Else a step has `lists`
     int64_t list_capacity = 0;       ///< entries that the longest list may have, the step's own included
     [[nodiscard]] bool listed() const { return !pools.empty(); }
-    [[nodiscard]] const float* cos_of(bool turns) const { return turns ? cos : still_cos; }
-    [[nodiscard]] const float* sin_of(bool turns) const { return turns ? sin : still_sin; }
+    /// Null: nothing turns.
+    [[nodiscard]] const float* cos_of(LayerRope rope) const {
+        return rope == LayerRope::none ? nullptr : rope == LayerRope::local ? local_cos : cos;
+    }
+    [[nodiscard]] const float* sin_of(LayerRope rope) const {
+        return rope == LayerRope::none ? nullptr : rope == LayerRope::local ? local_sin : sin;
+    }
     /// What a KV head may read in a layer.
     [[nodiscard]] int64_t entries() const { return listed() ? list_capacity : capacity; }
     bool operator==(const DeviceCache&) const = default;

@@ -130,6 +130,15 @@ inline constexpr int64_t mc_outputs_per_block = 64, mc_onto_outputs_per_block = 
             static_cast<uint32_t>(std::max(tile, exchange))};
 }
 
+// --- norms over whole rows: of q and k over all heads, of what attention and the MLP add ---------------------------------------
+inline constexpr int64_t norm_rows_threads = 512;
+/// A block for each run of numbers and row.
+[[nodiscard]] constexpr LaunchShape norm_rows(int64_t runs, int64_t rows) {
+    return {{static_cast<uint32_t>(runs), static_cast<uint32_t>(rows), 1},
+            {static_cast<uint32_t>(norm_rows_threads), 1, 1},
+            0};
+}
+
 // --- attention -------------------------------------------------------------------------------------------------------------
 /// Positions of one split: fixed, so that the bits do not depend on the length (development/performance.md, fact 6).
 inline constexpr int64_t split_positions = 256;

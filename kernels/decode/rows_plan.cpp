@@ -31,7 +31,7 @@ public:
     }
 
 private:
-    enum class Then : uint8_t { store, onto, silu_mul };
+    enum class Then : uint8_t { store, onto, gated };
 
     PlannedLaunch& add(DecodeKernel kernel, const char* part, int64_t layer, const LaunchShape& shape) {
         PlannedLaunch launch;
@@ -62,9 +62,11 @@ private:
         const bool last = l + 1 == m_s.layers, ends = last && m_p.logits == Logits::none;
         const bool with_q = !ends && (m_s.attends.empty() || m_s.attends[static_cast<size_t>(l)]);
         norm(l, m_p.rows);
-        const int64_t qkv_parts = parts_of(m_s.hidden, q + 2 * kv); // of keys and values alone, too
+        // Of keys and values alone, too; norms over all heads are made of whole sums.
+        const int64_t qkv_parts = m_s.qk_norm_whole ? 1 : parts_of(m_s.hidden, q + 2 * kv);
         product(with_q ? "q|k|v" : "k|v", l, m_p.rows, (with_q ? q : 0) + 2 * kv, m_s.hidden, m_s.qkv_bias,
                 Then::store, m_s.form, qkv_parts);
+        if (m_s.qk_norm_whole) m_launches.push_back(plan_qk_norms(m_s, l, m_p.rows, with_q));
         append(l, with_q ? m_s.heads : 0, qkv_parts);
         if (ends) return false;
         const int64_t rows = last && m_p.logits == Logits::last ? 1 : m_p.rows;
@@ -75,7 +77,7 @@ private:
         }
         if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) return true;
         norm(l, rows);
-        product("gate|up", l, rows, m_s.ffn, m_s.hidden, m_s.mlp_bias, Then::silu_mul, m_s.form);
+        product("gate|up", l, rows, m_s.ffn, m_s.hidden, m_s.mlp_bias, Then::gated, m_s.form);
         product("down", l, rows, m_s.hidden, m_s.ffn, m_s.mlp_bias, Then::onto, m_s.form,
                 parts_of(m_s.ffn, m_s.hidden));
         return true;
@@ -84,15 +86,16 @@ private:
     void norm(int64_t l, int64_t rows) {
         PlannedLaunch& launch = add(DecodeKernel::rows_norm, "norm", l, rows::norm(rows));
         const int64_t row_bytes = m_s.hidden * 4;
-        launch.traffic.small_weights = m_s.hidden * m_element;
+        if (m_s.pre_norms || l < 0) launch.traffic.small_weights = m_s.hidden * m_element;
         launch.traffic.activations =
             rows * (row_bytes + m_s.hidden * m_element); // again from the first cache
         launch.traffic.activations_written = rows * m_s.hidden * m_element;
         launch.multiply_adds = rows * m_s.hidden * 3;
-        if (m_onto.parts > 1) { // joins x, which is written for whoever adds to it next
-            launch.traffic.activations += m_onto.parts * rows * row_bytes;
+        if (m_onto.parts > 1 || m_onto.normed) { // joins x, which is written for whoever adds to it next
+            launch.traffic.activations += (m_onto.normed ? 2 : 1) * m_onto.parts * rows * row_bytes;
             launch.traffic.activations_written += rows * row_bytes;
-            if (m_onto.bias) launch.traffic.small_weights += m_s.hidden * m_element;
+            if (m_onto.bias && m_onto.parts > 1) launch.traffic.small_weights += m_s.hidden * m_element;
+            if (m_onto.normed) launch.traffic.small_weights += m_s.hidden * m_element;
             m_onto = {};
         }
         launch.bytes_in_flight = m_s.hidden * m_element;
@@ -103,7 +106,7 @@ private:
     /// \param parts  of its inputs
     void product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs, bool bias,
                  Then then, MatrixForm matrix, int64_t parts = 1) {
-        const bool gated = then == Then::silu_mul;
+        const bool gated = then == Then::gated;
         PlannedLaunch& launch = m_s.type == WeightType::f32
                                     ? product_f32(part, l, rows, outputs, inputs, gated)
                                     : tensor_product(part, l, rows, outputs, inputs, gated, matrix, parts);
@@ -115,11 +118,11 @@ private:
         t.activations = rows * inputs * m_element * launch.shape.grid[1]; // every block takes its group's
         t.activations_written = parts * rows * outputs * (gated ? m_element : 4);
         launch.chain = 1; // the rows
-        if (then == Then::onto && parts == 1) {
+        if (then == Then::onto && parts == 1 && !m_s.branch_norms) {
             t.activations += rows * outputs * 4; // the residual that it is added to
             ++launch.chain;
         }
-        if (then == Then::onto) m_onto = {parts, bias};
+        if (then == Then::onto) m_onto = {parts, bias, m_s.branch_norms};
     }
 
     PlannedLaunch& tensor_product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs,
@@ -169,7 +172,8 @@ private:
         const int64_t all = heads + 2 * m_s.kv_heads;
         PlannedLaunch& launch = add(DecodeKernel::rows_append, "append", l, rows::append(m_p.rows, all));
         LaunchTraffic& t = launch.traffic;
-        t.small_weights = m_p.rows * m_s.head_dim * 4 + (m_s.qk_norm ? 2 * m_s.head_dim * m_element : 0);
+        const bool norms = m_s.qk_norm && !m_s.qk_norm_whole;
+        t.small_weights = m_p.rows * m_s.head_dim * 4 + (norms ? 2 * m_s.head_dim * m_element : 0);
         if (parts > 1 && m_s.qkv_bias) t.small_weights += all * m_s.head_dim * m_element;
         t.activations = parts * m_p.rows * all * m_s.head_dim * 4 +
                         m_p.rows * (heads + m_s.kv_heads - 1) * m_s.head_dim * 4; // rotations of each head
@@ -177,7 +181,7 @@ private:
         t.cache_written = m_p.rows * 2 * m_s.kv_heads * m_s.head_dim * m_element;
         launch.multiply_adds = m_p.rows * all * m_s.head_dim * 2;
         launch.bytes_in_flight = rows::append_warps * m_s.head_dim * 4;
-        launch.reads_early = !m_s.qk_norm && !(parts > 1 && m_s.qkv_bias);
+        launch.reads_early = !norms && !(parts > 1 && m_s.qkv_bias);
         launch.chain = 1; // q | k | v
     }
 
@@ -262,7 +266,7 @@ private:
     /// What the norm that comes next adds to x.
     struct Onto {
         int64_t parts = 1;
-        bool bias = false;
+        bool bias = false, normed = false;
     } m_onto;
     int64_t m_element;
     std::vector<PlannedLaunch> m_launches;
@@ -273,7 +277,7 @@ private:
 std::vector<PlannedLaunch> plan_pass(const DecodeShape& s, const PassShape& p) {
     RL_ASSERT(s.hidden > 0 && s.ffn > 0 && s.layers > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.vocab > 0);
     RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0 && s.heads / s.kv_heads <= most_group);
-    RL_ASSERT(s.head_dim <= most_head_dim && s.head_dim % 16 == 0);
+    RL_ASSERT(s.head_dim <= most_head_dim && s.head_dim % 16 == 0 && (s.qk_norm || !s.qk_norm_whole));
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
     RL_ASSERT(p.rows >= 1 && p.first >= 0 && p.first + p.rows <= s.capacity);

@@ -13,13 +13,13 @@ namespace refreshlab::kernels::decode {
 
 /// Of a decode step: numbers of fp32, except where it says bytes.
 struct StepScratch {
-    int64_t x = 0, qkv = 0, attended = 0, inner = 0, logits = 0, parts = 0;
+    int64_t x = 0, branch = 0, qkv = 0, attended = 0, inner = 0, logits = 0, parts = 0;
     int64_t answer_sums = 0, answer_keys = 0;  ///< bytes, of the head's blocks and of their groups
     int64_t entropy_parts = 0, entropies = 0;  ///< of row 0's attention, where they are wanted
     int64_t counters = 0, answer_counters = 0; ///< bytes; counters: one a row and KV head
     [[nodiscard]] int64_t bytes() const {
-        return 4 * (x + qkv + attended + inner + logits + parts + entropy_parts + entropies) + answer_sums +
-               answer_keys + counters + answer_counters;
+        return 4 * (x + branch + qkv + attended + inner + logits + parts + entropy_parts + entropies) +
+               answer_sums + answer_keys + counters + answer_counters;
     }
 };
 /// \param s  its rows and capacity are the most that a step has
@@ -27,6 +27,7 @@ struct StepScratch {
     const int64_t answers = answer_blocks(s.vocab) + answer_groups(s.vocab);
     StepScratch scratch;
     scratch.x = s.rows * s.hidden;
+    if (s.branch_norms) scratch.branch = scratch.x;
     scratch.qkv = s.rows * (s.heads + 2 * s.kv_heads) * s.head_dim;
     scratch.attended = s.rows * s.heads * s.head_dim;
     scratch.inner = s.rows * s.ffn;
@@ -57,14 +58,15 @@ struct PassScratch {
     scratch.attended = s.rows * s.heads * s.head_dim * stored;
     scratch.inner = s.rows * s.ffn * stored;
     // Of attention, or of a product: neither is there any more when the other begins.
-    const auto of_product = [&](int64_t inputs, int64_t outputs) {
+    const auto of_product = [&](int64_t inputs, int64_t outputs, bool normed = false) {
         const int64_t parts = rows::product_parts(s.type, inputs, outputs);
-        return parts > 1 ? parts * s.rows * outputs : 0;
+        return parts > 1 || normed ? parts * s.rows * outputs : 0;
     };
     const int64_t q = s.heads * s.head_dim;
-    scratch.parts = 4 * std::max({rows::attention_parts(s.rows, s.heads, s.head_dim, s.capacity),
-                                  of_product(s.hidden, q + 2 * s.kv_heads * s.head_dim),
-                                  of_product(q, s.hidden), of_product(s.ffn, s.hidden)});
+    scratch.parts =
+        4 * std::max({rows::attention_parts(s.rows, s.heads, s.head_dim, s.capacity),
+                      of_product(s.hidden, q + 2 * s.kv_heads * s.head_dim),
+                      of_product(q, s.hidden, s.branch_norms), of_product(s.ffn, s.hidden, s.branch_norms)});
     return scratch;
 }
 

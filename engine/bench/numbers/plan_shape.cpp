@@ -99,6 +99,9 @@ PlannedModel planned_model(const ModelConfig& config, const std::string& name) {
     s.output_bias = config.output_bias;
     s.mlp_bias = config.mlp_bias;
     s.qk_norm = config.qk_norm;
+    s.qk_norm_whole = config.qk_norm_whole;
+    s.pre_norms = config.pre_norms;
+    s.branch_norms = config.branch_norms;
     s.windows = config.layer_windows;
     require_kernels(s, "planning", name);
     return model;

@@ -104,19 +104,21 @@ struct Difference {
     bool (*has)(const ModelConfig&);
     bool gpu = false, training = false, sinks = true;
 };
-constexpr std::array<Difference, 12> differences = {{
-    {"norms of what attention and MLP add", [](const ModelConfig& c) { return c.branch_norms; }},
-    {"no norms of what attention and MLP read", [](const ModelConfig& c) { return !c.pre_norms; }},
-    {"q/k norms over the whole width", [](const ModelConfig& c) { return c.qk_norm_whole; }},
-    {"norms by 1 + weight", [](const ModelConfig& c) { return c.norm_offset != 0; }},
-    {"a scaled embedding", [](const ModelConfig& c) { return c.embedding_scale != 1; }},
-    {"scaled queries", [](const ModelConfig& c) { return c.query_scale != 1; }},
-    {"soft caps", [](const ModelConfig& c) { return c.attention_cap > 0 || c.logit_cap > 0; }},
+constexpr std::array<Difference, 13> differences = {{
+    {"norms of what attention and MLP add", [](const ModelConfig& c) { return c.branch_norms; }, true},
+    {"no norms of what attention and MLP read", [](const ModelConfig& c) { return !c.pre_norms; }, true},
+    {"q/k norms over the whole width", [](const ModelConfig& c) { return c.qk_norm_whole; }, true},
+    {"norms by 1 + weight", [](const ModelConfig& c) { return c.norm_offset != 0; }, true},
+    {"a scaled embedding", [](const ModelConfig& c) { return c.embedding_scale != 1; }, true},
+    {"scaled queries", [](const ModelConfig& c) { return c.query_scale != 1; }, true},
+    {"soft caps", [](const ModelConfig& c) { return c.attention_cap > 0 || c.logit_cap > 0; }, true},
     {"another activation than silu",
-     [](const ModelConfig& c) { return c.activation != kernels::Activation::silu; }},
-    {"heads that turn in part", [](const ModelConfig& c) { return c.rotary() != c.head_dim; }, false, false,
+     [](const ModelConfig& c) { return c.activation != kernels::Activation::silu; }, true},
+    {"heads that turn in part", [](const ModelConfig& c) { return c.rotary() != c.head_dim; }, true, false,
      false},
-    {"RoPE of two kinds", [](const ModelConfig& c) { return c.local_rope_theta > 0; }, false, false, false},
+    {"heads of which another number of channels turns than a multiple of 8",
+     [](const ModelConfig& c) { return c.rotary() != c.head_dim && c.rotary() % 8 != 0; }, false, true},
+    {"RoPE of two kinds", [](const ModelConfig& c) { return c.local_rope_theta > 0; }, true, false, false},
     {"RoPE that depends on the context's length",
      [](const ModelConfig& c) { return c.rope_scaling.by_context(); }, true, true, false},
     {"routed experts", [](const ModelConfig& c) { return c.experts.count > 0; }},

@@ -40,6 +40,12 @@ DeviceMatrix device_matrix(const at::Tensor& weight, const at::Tensor& bias = {}
     return {data(weight), data(bias), shape.out, shape.in, kernels::form_of(shape.type)};
 }
 
+kernels::LayerRope device_rope(Rope rope) {
+    return rope == Rope::still   ? kernels::LayerRope::none
+           : rope == Rope::local ? kernels::LayerRope::local
+                                 : kernels::LayerRope::global;
+}
+
 DeviceModel device_model(const LlamaModel& model) {
     const ModelConfig& config = model.config();
     const LlamaWeights& weights = model.weights();
@@ -52,7 +58,15 @@ DeviceModel device_model(const LlamaModel& model) {
     result.kv_heads = config.num_kv_heads;
     result.head_dim = config.head_dim;
     result.vocab = config.vocab_size;
+    result.turned = config.rotary();
     result.norm_eps = config.rms_norm_eps;
+    result.norm_offset = config.norm_offset;
+    result.embedding_scale = config.embedding_scale;
+    result.query_scale = config.query_scale;
+    result.attention_cap = config.attention_cap;
+    result.logit_cap = config.logit_cap;
+    result.qk_norm_whole = config.qk_norm_whole;
+    result.activation = config.activation;
     result.embedding = device_matrix(weights.embedding);
     result.final_norm = data(weights.final_norm);
     result.head = device_matrix(weights.head);
@@ -61,6 +75,8 @@ DeviceModel device_model(const LlamaModel& model) {
         DeviceModel::Layer layer;
         layer.input_norm = data(w.input_norm);
         layer.post_norm = data(w.post_norm);
+        layer.o_norm = data(w.o_norm);
+        layer.down_norm = data(w.down_norm);
         layer.q_norm = data(w.q_norm);
         layer.k_norm = data(w.k_norm);
         layer.k = device_matrix(w.k, w.k_bias);
@@ -75,7 +91,7 @@ DeviceModel device_model(const LlamaModel& model) {
             layer.down = device_matrix(w.down, w.down_bias);
         }
         layer.window = config.window(static_cast<int64_t>(i));
-        layer.turns = config.turns(static_cast<int64_t>(i));
+        layer.rope = device_rope(config.rope(static_cast<int64_t>(i)));
         result.layers.push_back(layer);
     }
     return result;
@@ -220,10 +236,11 @@ kernels::DeviceCache CudaForward::device_cache(const KvCache& cache) const {
     device.capacity = cache.capacity();
     device.cos = cos.const_data_ptr<float>();
     device.sin = sin.const_data_ptr<float>();
-    if (!model().config().layer_turns.empty()) {
-        const auto [ones, zeros] = model().rope_rows(Rope::still, cache.context(), 0, cache.capacity());
-        device.still_cos = ones.const_data_ptr<float>();
-        device.still_sin = zeros.const_data_ptr<float>();
+    if (model().config().local_rope_theta > 0) {
+        const auto [local_cos, local_sin] =
+            model().rope_rows(Rope::local, cache.context(), 0, cache.capacity());
+        device.local_cos = local_cos.const_data_ptr<float>();
+        device.local_sin = local_sin.const_data_ptr<float>();
     }
     return device;
 }

@@ -14,9 +14,9 @@ namespace refreshlab {
 
 class HookCalls;
 
-/// Passes on a GPU by kernels of its own (kernels/decode/device_decoder.h). A decode step is five kernels a layer, in one graph; MC rows go
-/// along with the token's row and do not change its bits; activations are fp32, as on the CPU. A pass of many rows (a prefill, a
-/// refresh) multiplies by tensor cores, for which activations are rounded to 16-bit weights' type.
+/// Passes on a GPU by kernels of its own (kernels/decode/device_decoder.h). A decode step is five kernels a layer, up to eight where norms need
+/// launches of their own, in one graph; MC rows go along with the token's row and do not change its bits; activations are fp32, as on the CPU. A
+/// pass of many rows (a prefill, a refresh) multiplies by tensor cores, for which activations are rounded to 16-bit weights' type.
 ///
 /// Matrices in blocks are read as they are, in a step as their numbers exactly; for tensor cores they are rounded to bf16. Of attention that a
 /// derived student leaves out only keys and values are made.
@@ -27,7 +27,7 @@ class HookCalls;
 ///
 /// Everything else is PlainForward's: read-only steps, steps whose hooks look at more or change something, passes with hooks, passes of many
 /// rows over caches that are not dense, coded caches, pooled caches of students with left-out attention, and models that the kernels do not
-/// have: a head_dim that is no multiple of 16; q, k and v, or gate and up, that are not all in the same blocks.
+/// have: routed experts (missing_in()); a head_dim that is no multiple of 16; q, k and v, or gate and up, that are not all in the same blocks.
 class CudaForward final : public Forward {
 public:
     /// \param model  outlives this; its weights stay where they are

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/decode/elementwise.cuh"
 #include "kernels/cuda/decode/rotate_head.cuh"
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
@@ -23,7 +24,9 @@ struct Parameters {
     DecodeAttentionInputs in;
     Masks masks;
     int group, head_dim, splits, merge_teams;
-    float scale, eps;
+    float scale, cap, eps;
+    NormWeights q_norm, k_norm;
+    int turned_pairs;
 };
 
 /// Of a head's scores: their maximum, and the sum of e^(score - maximum), in global memory as a float2; for entropies also that sum weighted by
@@ -72,18 +75,18 @@ __device__ void prepare(const Parameters& p, const Place& at, int64_t own_row, f
     const int warp = static_cast<int>(threadIdx.x / 32), heads = static_cast<int>(p.in.heads),
               kv_heads = static_cast<int>(p.in.kv_heads), dim = p.head_dim;
     const float* const row = p.in.qkv + int64_t{at.row} * (heads + 2 * kv_heads) * dim;
-    const int64_t column = own_row * dim, angles = int64_t{at.position} * (dim / 2);
-    const float *const cosines = p.in.cos + angles, *const sines = p.in.sin + angles;
+    const int64_t column = own_row * dim;
+    const Turn turn = turn_of(p.in.cos, p.in.sin, p.turned_pairs, at.position);
     for (int h = warp; h < p.group; h += warps) {
         float* const query = queries + h * dim;
-        rotate_head<type>(row + (at.kv_head * p.group + h) * dim, p.in.q_norm, p.eps, cosines, sines, dim,
+        rotate_head<type>(row + (at.kv_head * p.group + h) * dim, p.q_norm, p.eps, turn, dim,
                           [query](int channel, float x) { query[channel] = x; });
     }
     if (at.own < 0) return;
     // By the last warp, which has no query where there are fewer than eight.
     if (warp == warps - 1) {
         auto* const cache = static_cast<Stored<type>*>(p.in.k_cache) + column;
-        rotate_head<type>(row + (heads + at.kv_head) * dim, p.in.k_norm, p.eps, cosines, sines, dim,
+        rotate_head<type>(row + (heads + at.kv_head) * dim, p.k_norm, p.eps, turn, dim,
                           [&](int channel, float x) {
                               const Stored<type> stored = to_stored<type>(x);
                               own_key[channel] = stored;
@@ -152,7 +155,7 @@ __device__ void make_scores(const Parameters& p, const Place& at, const Entries&
             if (k == lane_of_key) mine = sum;
         }
         // Lane l of the four has key l, which is number threadIdx.x of the split.
-        scores[h * columns + static_cast<int>(threadIdx.x)] = __fmul_rn(mine, p.scale);
+        scores[h * columns + static_cast<int>(threadIdx.x)] = soft_capped(__fmul_rn(mine, p.scale), p.cap);
     }
 }
 
@@ -509,8 +512,12 @@ void launch_attention(const DecodeAttentionInputs& in, const Start& start) {
                        static_cast<int>(in.head_dim),
                        static_cast<int>(decode::splits(in.capacity)),
                        static_cast<int>(decode::merge_teams(group, in.head_dim)),
-                       static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.head_dim))),
-                       static_cast<float>(in.eps)};
+                       static_cast<float>(in.query_scale / std::sqrt(static_cast<double>(in.head_dim))),
+                       static_cast<float>(in.cap),
+                       static_cast<float>(in.eps),
+                       norm_weights(in.q_norm, in.norm_offset),
+                       norm_weights(in.k_norm, in.norm_offset),
+                       turned_pairs(in)};
     const LaunchShape shape = decode::attention(in.kv_heads, group, in.head_dim, in.rows, in.capacity);
     with_type(in.type, [&]<WeightType type>() {
         RL_ASSERT(in.head_dim % per_vector<type> == 0);

@@ -1,5 +1,6 @@
 #include "kernels/cuda/decode/block_products.h"
 #include "kernels/cuda/decode/block_weights.cuh"
+#include "kernels/cuda/decode/elementwise.cuh"
 #include "kernels/cuda/decode/head_answers.cuh"
 #include "kernels/cuda/decode/row_products.cuh"
 
@@ -26,20 +27,21 @@ namespace {
 
 constexpr int warps = static_cast<int>(decode::product_warps), tile_rows = static_cast<int>(block_rows);
 
-enum class Then : uint8_t { store, onto, silu_mul, answer };
+enum class Then : uint8_t { store, onto, gated, answer };
 
 struct Parameters {
     const StepState* state = nullptr;
     const float* in = nullptr;
-    const void* norm = nullptr;
-    float width = 1, eps = 0;
-    Matrix matrices[3]; ///< one below the other; of silu_mul gate and up
+    NormWeights norm{};
+    float width = 1, eps = 0, cap = 0;
+    Matrix matrices[3]; ///< one below the other; of gated ones gate and up
     float* out = nullptr;
     Masks masks;
     int rows = 0, inputs = 0;
     int outputs = 0; ///< numbers from row to row of `out`
     int tiles = 1;   ///< rows of tiles that a block makes
     Then then = Then::store;
+    Activation activation = Activation::silu;
     HeadAnswers answers; ///< Then::answer
 };
 
@@ -81,7 +83,7 @@ __device__ void fill_sides(const Parameters& p, const float* rows, int live, int
     for (int i = static_cast<int>(threadIdx.x); i < padded; i += product_threads) {
         const bool inside = i * 4 < length;
         float4 norm = make_float4(1, 1, 1, 1);
-        if (p.norm != nullptr && inside) norm = four_weights_at<WeightType::bf16>(p.norm, begin + i * 4);
+        if (p.norm && inside) norm = four_weights_at<WeightType::bf16>(p.norm, begin + i * 4);
         const int place = i % fours;
         float4* const to =
             reinterpret_cast<float4*>(tile) + i / fours * ROWS * fours + (place ^ (place / 8 % 2));
@@ -284,12 +286,13 @@ __global__ void __launch_bounds__(product_threads, 2) block_product_kernel(const
             if (r < live) {
                 constexpr int stride = matrices * rows * tile_rows;
                 const float* const left = exchange + r * tile_rows + o;
-                const float factor = p.norm == nullptr ? 1.0F : inverse_rms(squares, r, p.width, p.eps);
+                const float factor = inverse_rms(p.norm, squares, r, p.width, p.eps);
                 float y = with_bias(__fmul_rn(sum_of_warps(left, stride), factor), of[0], o);
                 if constexpr (gated) {
                     const float up = __fmul_rn(sum_of_warps(left + rows * tile_rows, stride), factor);
-                    y = __fmul_rn(y / __fadd_rn(1.0F, expf(-y)), with_bias(up, of[1], o));
+                    y = __fmul_rn(activated(p.activation, y), with_bias(up, of[1], o));
                 }
+                y = soft_capped(y, p.cap);
                 finish(p, first + r, output + o, y, onto, memory.logits);
             }
             if (output + tile_rows < end) __syncthreads(); // the warps' sums have been read
@@ -309,7 +312,7 @@ void launch_tiles(Parameters& p, const LaunchShape& shape, int64_t per_block, bo
         RL_ASSERT(matrix.outputs == 0 || (matrix.form == form && matrix.inputs == p.inputs &&
                                           can_pack_blocks(matrix.outputs, matrix.inputs)));
     const auto of = [&]<MatrixForm f, int rows>() {
-        if (p.then == Then::silu_mul) {
+        if (p.then == Then::gated) {
             launch_step(dependent, block_product_kernel<true, f, rows>, shape, stream, p);
         } else {
             launch_step(dependent, block_product_kernel<false, f, rows>, shape, stream, p);
@@ -338,7 +341,7 @@ Parameters with_norm(const Inputs& in, std::initializer_list<Matrix> matrices, f
     Parameters p;
     p.state = in.state;
     p.in = in.x;
-    p.norm = in.norm;
+    p.norm = norm_weights(in.norm, in.norm_offset);
     p.width = static_cast<float>(in.width);
     p.eps = static_cast<float>(in.eps);
     p.out = out;
@@ -364,7 +367,8 @@ void launch_block_product(const NormProductInputs& in, void* stream) {
 void launch_block_product(const NormGateUpInputs& in, void* stream) {
     RL_ASSERT(in.gate.outputs == in.up.outputs && in.gate.outputs > 0);
     Parameters p = with_norm(in, {in.gate, in.up}, in.inner);
-    p.then = Then::silu_mul;
+    p.then = Then::gated;
+    p.activation = in.activation;
     p.outputs = static_cast<int>(in.gate.outputs);
     const LaunchShape shape =
         decode::block_product(in.gate.form, p.outputs, in.hidden, in.rows, decode::outputs_per_block, 2);
@@ -382,13 +386,15 @@ void launch_block_product(const ProductOntoInputs& in, void* stream) {
     p.rows = static_cast<int>(in.rows);
     p.inputs = static_cast<int>(in.matrix.inputs);
     p.outputs = static_cast<int>(in.matrix.outputs);
-    p.then = Then::onto;
+    RL_ASSERT(in.adds || in.dropout.probability == 0.0F);
+    p.then = in.adds ? Then::onto : Then::store;
     const LaunchShape shape = decode::block_product(in.matrix.form, p.outputs, p.inputs, in.rows);
     launch_tiles(p, shape, decode::outputs_per_block, in.dependent, stream);
 }
 
 void launch_block_product(const HeadInputs& in, void* stream) {
     Parameters p = with_norm(in, {in.head}, in.logits);
+    p.cap = static_cast<float>(in.cap);
     if (in.answers.to != nullptr) {
         RL_ASSERT(in.answers.top_k >= 0 && in.answers.top_k <= most_answer_keys &&
                   in.answers.top_k <= in.head.outputs);

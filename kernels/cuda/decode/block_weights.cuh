@@ -72,11 +72,12 @@ __device__ inline void unpack_block(const uint4& vector, int part, const BlockSc
                       part, scale, out);
 }
 
-/// Row `row` of a matrix [., inputs] as fp32, by THREADS threads of which this is one. \tparam type  where the form is numbers
+/// Row `row` of a matrix [., inputs] times `factor` as fp32, by THREADS threads of which this is one. \tparam type  where the form is numbers
 template <WeightType type, MatrixForm form, int THREADS>
-__device__ inline void copy_row(const void* matrix, int64_t row, int inputs, float* to) {
+__device__ inline void copy_row(const void* matrix, int64_t row, int inputs, float factor, float* to) {
     if constexpr (form == MatrixForm::numbers) {
-        copy_as_floats<type, THREADS>(static_cast<const Stored<type>*>(matrix) + row * inputs, to, inputs);
+        copy_as_floats<type, THREADS>(static_cast<const Stored<type>*>(matrix) + row * inputs, factor, to,
+                                      inputs);
     } else {
         constexpr int numbers = numbers_in_vector<form>;
         const int output = static_cast<int>(row % block_rows);
@@ -92,7 +93,7 @@ __device__ inline void copy_row(const void* matrix, int64_t row, int inputs, flo
             for (int part = 0; part < numbers / 4; ++part) {
                 float four[4];
                 unpack_block<form>(vector, part, scale, four);
-                fours[v * (numbers / 4) + part] = make_float4(four[0], four[1], four[2], four[3]);
+                fours[v * (numbers / 4) + part] = scaled_four(four, factor);
             }
         }
     }

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 /// The kernels of a decode step on the device: five a layer, with one before the layers and the head after them; where weights have 16
-/// bits, MC rows have a sixth (mc_attention.h). Pointers are the device's. Nothing here waits, allocates or copies; every CUDA error is
+/// bits, MC rows have a sixth (mc_attention.h), and norms over whole rows have launches of their own (norm_rows). Pointers are the device's. Nothing here waits, allocates or copies; every CUDA error is
 /// thrown as DeviceFailure.
 ///
 /// rows     1 + N: row 0 is the token's, the others are MC rows of the same token (reference/refresh.md, 6.3). Row r has the same
@@ -43,7 +43,7 @@ struct BranchDropout {
     uint32_t site = 0; ///< a kernels::DropoutSite
 };
 
-/// x[r] = embedding[state->token], for all rows. Shape: one block a row.
+/// x[r] = scale * embedding[state->token], for all rows. Shape: one block a row.
 struct EmbedInputs {
     WeightType type{};
     const void* embedding = nullptr; ///< [vocab, hidden]
@@ -52,18 +52,21 @@ struct EmbedInputs {
     int64_t rows = 1, hidden = 0;
     bool dependent = false;
     MatrixForm form = MatrixForm::numbers;
+    float scale = 1;
 };
 RL_LAUNCHER void launch_embed(const EmbedInputs& in, void* stream);
+
+/// What norms multiply by is the sum of `norm_offset` and their weights, in all launches of this file; where `norm` is null, there is none.
 
 /// out[r] = (matrices one after the other) * rmsnorm(x[r]) + biases: q | k | v of a layer. decode::product or mc_product of all outputs.
 struct NormProductInputs {
     WeightType type{};
     const StepState* state = nullptr;
     const float* x = nullptr;   ///< [rows, hidden]
-    const void* norm = nullptr; ///< [hidden], of the type
+    const void* norm = nullptr; ///< [hidden], of the type, or null
     int64_t hidden = 0;         ///< as held
     int64_t width = 0;          ///< true width, by which the mean divides
-    double eps = 0;
+    double eps = 0, norm_offset = 0;
     Matrix matrices[3];   ///< those with outputs > 0
     float* out = nullptr; ///< [rows, sum of outputs]
     int64_t rows = 1;
@@ -71,22 +74,23 @@ struct NormProductInputs {
 };
 RL_LAUNCHER void launch_norm_product(const NormProductInputs& in, void* stream);
 
-/// inner[r] = silu(gate * h + bias) * (up * h + bias), h = rmsnorm(x[r]). Whoever makes gate makes up of the same output.
+/// inner[r] = activation(gate * h + bias) * (up * h + bias), h = rmsnorm(x[r]). Whoever makes gate makes up of the same output.
 struct NormGateUpInputs {
     WeightType type{};
     const StepState* state = nullptr;
     const float* x = nullptr;
     const void* norm = nullptr;
     int64_t hidden = 0, width = 0;
-    double eps = 0;
+    double eps = 0, norm_offset = 0;
     Matrix gate, up;
     float* inner = nullptr; ///< [rows, gate.outputs]
     int64_t rows = 1;
     bool dependent = false;
+    Activation activation = Activation::silu;
 };
 RL_LAUNCHER void launch_norm_gate_up(const NormGateUpInputs& in, void* stream);
 
-/// x[r] += dropout(matrix * in[r] + bias): o and down.
+/// x[r] += dropout(matrix * in[r] + bias): o and down. Without `adds` x[r] = matrix * in[r] + bias, and no dropout (asserted).
 struct ProductOntoInputs {
     WeightType type{};
     const StepState* state = nullptr;
@@ -96,13 +100,50 @@ struct ProductOntoInputs {
     BranchDropout dropout;
     int64_t rows = 1;
     bool dependent = false;
+    bool adds = true;
 };
 RL_LAUNCHER void launch_product_onto(const ProductOntoInputs& in, void* stream);
+
+/// out[r] = rmsnorm(in[r]), or with `adds` out[r] += dropout(rmsnorm(in[r])), over whole runs of numbers: of all heads of q, or of k; of what
+/// attention or the MLP adds to the residual. out may be in. Shape: one block a run and row.
+struct NormRowsInputs {
+    WeightType type{};
+    const StepState* state = nullptr; ///< null: all rows are there, and none has dropout
+    struct Run {
+        const float* in = nullptr;
+        float* out = nullptr;
+        const void* norm = nullptr; ///< [numbers]
+        int64_t numbers = 0;        ///< 0: there is no such run
+        int64_t width = 0;          ///< by which the mean divides
+    } runs[2];
+    int64_t in_stride = 0, out_stride = 0; ///< numbers from row to row
+    double eps = 0, norm_offset = 0;
+    BranchDropout dropout;
+    int64_t rows = 1;
+    bool adds = false, dependent = false;
+};
+RL_LAUNCHER void launch_norm_rows(const NormRowsInputs& in, void* stream);
+/// Norms of q and k over all their heads, in place. \param qkv  [rows, heads + 2 kv_heads, head_dim], or without q
+[[nodiscard]] inline NormRowsInputs qk_norms(const DeviceModel& model, const DeviceModel::Layer& layer,
+                                             float* qkv, bool with_q, int64_t rows, const StepState* state) {
+    const int64_t q = with_q ? model.heads * model.head_dim : 0, k = model.kv_heads * model.head_dim;
+    NormRowsInputs in;
+    in.type = model.type;
+    in.state = state;
+    if (with_q) in.runs[0] = {qkv, qkv, layer.q_norm, q, q};
+    in.runs[with_q ? 1 : 0] = {qkv + q, qkv + q, layer.k_norm, k, k};
+    in.in_stride = in.out_stride = q + 2 * k;
+    in.eps = model.norm_eps;
+    in.norm_offset = model.norm_offset;
+    in.rows = rows;
+    in.dependent = true;
+    return in;
+}
 
 /// Attention of a layer over its cache, what comes before it and what comes after:
 ///   q/k norm over each head (null: none), RoPE at `position`, k and v rounded to the cache's type; row 0 writes them at column
 ///   `position`. Row r attends to the columns [first_visible, position) of the cache and, as the last key, to its own.
-///   attended[r] = softmax(q k / sqrt(head_dim)) v, with dropout after the softmax.
+///   attended[r] = softmax(cap(query_scale q k / sqrt(head_dim))) v, with dropout after the softmax.
 /// With `entries` it goes through lists instead: KV head h attends to its list, whose last entry is the token's own, which row 0 writes.
 /// Split over the cache: each split of decode::split_positions entries leaves (max, sum, weighted values); the last block of a KV head
 /// and row to end merges the splits in index order, so that the order of arrival changes no bit.
@@ -112,9 +153,11 @@ struct DecodeAttentionInputs {
     const float* qkv = nullptr; ///< [rows, heads + 2 kv_heads, head_dim] before norm and RoPE
     const void* q_norm = nullptr;
     const void* k_norm = nullptr; ///< [head_dim] or null
-    double eps = 0;
+    double eps = 0, norm_offset = 0;
     const float* cos = nullptr;
-    const float* sin = nullptr; ///< [positions, head_dim / 2]
+    const float* sin = nullptr; ///< [positions, turned / 2]; null: nothing turns
+    int64_t turned = 0;         ///< channels of a head that turn (DeviceModel); 0: all
+    double query_scale = 1, cap = 0;
     void* k_cache = nullptr;
     void* v_cache =
         nullptr; ///< of this layer: [kv_heads, capacity, head_dim], or rows [any, head_dim] that lists name
@@ -128,7 +171,7 @@ struct DecodeAttentionInputs {
     float* parts = nullptr;      ///< scratch, rows * heads * decode::splits(capacity) * (head_dim + 2)
     uint32_t* arrived = nullptr; ///< scratch, [rows, kv_heads]; all 0 before the launch, and after it
     float* attended = nullptr;   ///< [rows, heads, head_dim]
-    /// Optional, what the attention row of row 0 is made of afterwards (attention_rows.cu): q k / sqrt(head_dim) at the columns that it
+    /// Optional, what the attention row of row 0 is made of afterwards (attention_rows.cu): scores at the columns that it
     /// reads, its own included, [heads, capacity] by column or by number in the list; and [heads, 2] their maximum and the sum of e^(score - maximum), written by
     /// the block that merges.
     float* scores = nullptr;
@@ -157,19 +200,20 @@ struct HeadAnswers {
     int64_t num_numbers = 0;
 };
 
-/// logits[r] = head * rmsnorm(x[r]), fp32. decode::product with decode::head_outputs_per_block, or mc_product.
+/// logits[r] = cap(head * rmsnorm(x[r])), fp32. decode::product with decode::head_outputs_per_block, or mc_product.
 struct HeadInputs {
     WeightType type{};
     const StepState* state = nullptr;
     const float* x = nullptr;
     const void* norm = nullptr;
     int64_t hidden = 0, width = 0;
-    double eps = 0;
+    double eps = 0, norm_offset = 0;
     Matrix head;             ///< [vocab, hidden]
     float* logits = nullptr; ///< [rows, vocab]
     int64_t rows = 1;
     bool dependent = false;
     HeadAnswers answers;
+    double cap = 0;
 };
 RL_LAUNCHER void launch_head(const HeadInputs& in, void* stream);
 

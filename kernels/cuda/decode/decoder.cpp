@@ -186,6 +186,7 @@ private:
         m_capacity = std::max(capacity, m_capacity);
         const decode::StepScratch scratch = decode::step_scratch(shape_of(m_model, m_rows, m_capacity));
         m_x = floats(scratch.x);
+        m_branch = floats(scratch.branch);
         m_qkv = floats(scratch.qkv);
         m_attended = floats(scratch.attended);
         m_inner = floats(scratch.inner);
@@ -228,6 +229,7 @@ private:
         embed.x = data(m_x);
         embed.rows = key.rows;
         embed.hidden = m_model.hidden;
+        embed.scale = static_cast<float>(m_model.embedding_scale);
         launch_embed(embed, stream);
         for (size_t i = 0; i < m_model.layers.size(); ++i)
             launch_layer(key, i, stream);
@@ -236,6 +238,7 @@ private:
         with_norm(head, key, m_model.final_norm);
         head.head = m_model.head;
         head.logits = data(m_logits);
+        head.cap = m_model.logit_cap;
         if (key.top_k >= 0)
             head.answers = {static_cast<DeviceAnswers*>(seen_by_device(m_answers)),
                             key.top_k,
@@ -289,6 +292,7 @@ private:
         in.hidden = m_model.hidden;
         in.width = m_model.width;
         in.eps = m_model.norm_eps;
+        in.norm_offset = m_model.norm_offset;
         in.rows = key.rows;
         in.dependent = true;
     }
@@ -306,8 +310,10 @@ private:
         gated.gate = layer.gate;
         gated.up = layer.up;
         gated.inner = data(m_inner);
+        gated.activation = m_model.activation;
         launch_norm_gate_up(gated, stream);
-        launch_onto(key, layer.down, data(m_inner), dropout(key, index, DropoutSite::mlp_output), stream);
+        launch_onto(key, layer.down, layer.down_norm, data(m_inner),
+                    dropout(key, index, DropoutSite::mlp_output), stream);
     }
 
     /// What the cache gets of a layer whose attention is left out: of the token's row alone, as nobody reads those of MC rows.
@@ -321,16 +327,13 @@ private:
         columns.rows = 1;
         launch_norm_product(columns, stream);
         RowsAppendInputs append;
-        append.type = m_model.type;
+        set_heads(append, key, index);
+        append.q_norm = nullptr;
         append.qkv = data(m_qkv);
-        append.k_norm = layer.k_norm;
-        append.eps = m_model.norm_eps;
-        append.cos = key.cache.cos_of(layer.turns);
-        append.sin = key.cache.sin_of(layer.turns);
+        if (m_model.qk_norm_whole)
+            launch_norm_rows(qk_norms(m_model, layer, data(m_qkv), false, 1, state()), stream);
         append.k_cache = of_layer(key.cache.k, key, index);
         append.v_cache = of_layer(key.cache.v, key, index);
-        append.kv_heads = m_model.kv_heads;
-        append.head_dim = m_model.head_dim;
         append.capacity = key.cache.capacity;
         append.rows = 1;
         append.position = &state()->position;
@@ -353,15 +356,15 @@ private:
         qkv.out = data(m_qkv);
         launch_norm_product(qkv, stream);
 
+        if (m_model.qk_norm_whole)
+            launch_norm_rows(qk_norms(m_model, layer, data(m_qkv), true, key.rows, state()), stream);
+
         DecodeAttentionInputs attention;
-        attention.type = m_model.type;
+        set_heads(attention, key, index);
         attention.state = state();
         attention.qkv = data(m_qkv);
-        attention.q_norm = layer.q_norm;
-        attention.k_norm = layer.k_norm;
-        attention.eps = m_model.norm_eps;
-        attention.cos = key.cache.cos_of(layer.turns);
-        attention.sin = key.cache.sin_of(layer.turns);
+        attention.query_scale = m_model.query_scale;
+        attention.cap = m_model.attention_cap;
         if (key.cache.listed()) {
             const auto plane = static_cast<int64_t>(index) * m_model.kv_heads;
             attention.k_cache = key.cache.pools[index].k;
@@ -373,8 +376,6 @@ private:
             attention.v_cache = of_layer(key.cache.v, key, index);
         }
         attention.heads = m_model.heads;
-        attention.kv_heads = m_model.kv_heads;
-        attention.head_dim = m_model.head_dim;
         attention.capacity = key.cache.entries();
         attention.window = layer.window;
         attention.dropout = dropout(key, index, DropoutSite::attention);
@@ -398,8 +399,8 @@ private:
         launch_decode_attention(attention, stream);
         if (apart) launch_mc_rows(attention, key.rows, stream);
 
-        launch_onto(key, layer.o, data(m_attended), dropout(key, index, DropoutSite::attention_output),
-                    stream);
+        launch_onto(key, layer.o, layer.o_norm, data(m_attended),
+                    dropout(key, index, DropoutSite::attention_output), stream);
     }
 
     /// Attention of the MC rows, beside that of the token's row.
@@ -411,8 +412,12 @@ private:
         in.q_norm = of_token.q_norm;
         in.k_norm = of_token.k_norm;
         in.eps = of_token.eps;
+        in.norm_offset = of_token.norm_offset;
         in.cos = of_token.cos;
         in.sin = of_token.sin;
+        in.turned = of_token.turned;
+        in.query_scale = of_token.query_scale;
+        in.cap = of_token.cap;
         in.k_cache = of_token.k_cache;
         in.v_cache = of_token.v_cache;
         in.heads = of_token.heads;
@@ -431,18 +436,50 @@ private:
         launch_mc_attention(in, stream);
     }
 
-    void launch_onto(const GraphKey& key, const DeviceMatrix& m, const float* in,
+    /// x += dropout(m * in), or with a norm of it.
+    void launch_onto(const GraphKey& key, const DeviceMatrix& m, const void* norm, const float* in,
                      const BranchDropout& dropout, cudaStream_t stream) {
         ProductOntoInputs onto;
         onto.type = m_model.type;
         onto.state = state();
         onto.in = in;
         onto.matrix = m;
-        onto.x = data(m_x);
-        onto.dropout = dropout;
         onto.rows = key.rows;
         onto.dependent = true;
+        onto.adds = norm == nullptr;
+        onto.x = data(onto.adds ? m_x : m_branch);
+        if (onto.adds) onto.dropout = dropout;
         launch_product_onto(onto, stream);
+        if (onto.adds) return;
+        NormRowsInputs normed;
+        normed.type = m_model.type;
+        normed.state = state();
+        normed.runs[0] = {data(m_branch), data(m_x), norm, m_model.hidden, m_model.width};
+        normed.in_stride = normed.out_stride = m_model.hidden;
+        normed.eps = m_model.norm_eps;
+        normed.norm_offset = m_model.norm_offset;
+        normed.dropout = dropout;
+        normed.rows = key.rows;
+        normed.adds = normed.dependent = true;
+        launch_norm_rows(normed, stream);
+    }
+
+    /// What is done to a layer's heads before they are attended to, or kept.
+    template <typename Inputs>
+    void set_heads(Inputs& in, const GraphKey& key, size_t index) const {
+        const DeviceModel::Layer& layer = m_model.layers[index];
+        in.type = m_model.type;
+        if (!m_model.qk_norm_whole) {
+            in.q_norm = layer.q_norm;
+            in.k_norm = layer.k_norm;
+        }
+        in.eps = m_model.norm_eps;
+        in.norm_offset = m_model.norm_offset;
+        in.cos = key.cache.cos_of(layer.rope);
+        in.sin = key.cache.sin_of(layer.rope);
+        in.turned = m_model.turned;
+        in.kv_heads = m_model.kv_heads;
+        in.head_dim = m_model.head_dim;
     }
 
     static BranchDropout dropout(const GraphKey& key, size_t layer, DropoutSite site) {
@@ -460,7 +497,7 @@ private:
     uint64_t m_sequence = 0;
     cudaStream_t m_stream = nullptr; ///< of the last step
     int64_t m_rows = 0, m_capacity = 0;
-    DeviceMemory m_x, m_qkv, m_attended, m_inner, m_logits, m_parts, m_arrived;
+    DeviceMemory m_x, m_branch, m_qkv, m_attended, m_inner, m_logits, m_parts, m_arrived;
     DeviceMemory m_scores, m_score_sums, m_windows, m_entropy_parts, m_entropies;
     PinnedMemory m_halves, m_floats, m_host_entropies;
     int64_t m_taps = 0, m_row_numbers = 0;

@@ -1,8 +1,9 @@
 #include "kernels/cuda/decode/block_products.h"
+#include "kernels/cuda/decode/elementwise.cuh"
 #include "kernels/cuda/decode/head_answers.cuh"
 #include "kernels/cuda/decode/mc_products.cuh"
 
-/// logits[r, o] = sum_i head[o, i] h[i] (+ bias[o]), h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps).
+/// logits[r, o] = cap(sum_i head[o, i] h[i] (+ bias[o])), h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps).
 ///
 /// Grid    the token alone: [1, blocks of 64 outputs], 8 warps; a warp makes its eight outputs four at a time. With MC rows: [groups of them,
 ///         blocks of 64 outputs], 16 warps.
@@ -25,6 +26,7 @@ struct Parameters {
     float* logits;
     int rows;
     HeadAnswers answers;
+    float cap;
 };
 
 /// The end of row `row`'s output. \param of_block  the token's logits of the block
@@ -34,6 +36,7 @@ __device__ void finish(const Parameters& p, int row, int output, float sum, floa
     if (output >= total) return;
     float y = __fmul_rn(sum, factor);
     if (p.head.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.head.bias, output));
+    y = soft_capped(y, p.cap);
     p.logits[int64_t{row} * total + output] = y;
     if (row == 0) of_block[output % head_answers::of_block] = y;
 }
@@ -67,8 +70,8 @@ __device__ void multiply_token(const Parameters& p, float* of_block) {
             multiply<type, 1, outputs, true>(p.in, 1, matrix, dynamic_shared<float>(), begin == 0, &squares);
         const Share<1, outputs> share;
         if (share.writes)
-            finish<type>(p, 0, output + begin + share.output, sum, inverse_rms(squares, 0, p.width, p.eps),
-                         of_block);
+            finish<type>(p, 0, output + begin + share.output, sum,
+                         inverse_rms(p.in.norm, squares, 0, p.width, p.eps), of_block);
     }
 }
 
@@ -103,13 +106,14 @@ void launch_head(const HeadInputs& in, void* stream) {
     if (in_blocks(in.head)) return launch_block_product(in, stream);
     RL_ASSERT(in.head.inputs == in.hidden);
     const Parameters p{in.state,
-                       {in.x, static_cast<int>(in.hidden), in.norm},
+                       {in.x, static_cast<int>(in.hidden), norm_weights(in.norm, in.norm_offset)},
                        static_cast<float>(in.width),
                        static_cast<float>(in.eps),
                        in.head,
                        in.logits,
                        static_cast<int>(in.rows),
-                       in.answers};
+                       in.answers,
+                       static_cast<float>(in.cap)};
     RL_ASSERT(in.answers.to == nullptr || (in.answers.top_k >= 0 && in.answers.top_k <= most_answer_keys &&
                                            in.answers.top_k <= in.head.outputs));
     const LaunchShape shape =

@@ -1,3 +1,4 @@
+#include "kernels/cuda/decode/elementwise.cuh"
 #include "kernels/cuda/decode/mc_attention.h"
 #include "kernels/cuda/decode/rotate_head.cuh"
 #include "kernels/cuda/decode/steps.cuh"
@@ -42,7 +43,9 @@ struct Parameters {
     Masks masks;
     int group, head_dim, splits, tile_rows;
     int units; ///< of 4 channels of a query, a multiple of 8
-    float scale, eps;
+    float scale, cap, eps;
+    NormWeights q_norm, k_norm;
+    int turned_pairs;
 };
 
 struct Sums {
@@ -108,8 +111,7 @@ template <WeightType type, int TILES>
 __device__ void prepare(const Parameters& p, const Place& at, unsigned char* queries,
                         Stored<type>* own_keys) {
     const int warp = static_cast<int>(threadIdx.x / 32), dim = p.head_dim;
-    const int64_t angles = int64_t{at.position} * (dim / 2);
-    const float *const cosines = p.in.cos + angles, *const sines = p.in.sin + angles;
+    const Turn turn = turn_of(p.in.cos, p.in.sin, p.turned_pairs, at.position);
     for (int q = warp; q < 16 * TILES; q += mc_warps) {
         unsigned char* const to = queries + q * query_bytes(p);
         const bool there = q < at.queries;
@@ -118,13 +120,13 @@ __device__ void prepare(const Parameters& p, const Place& at, unsigned char* que
         if (!there) continue;
         const float* const head =
             row_of_qkv(p, at.first_row + q / p.group) + (at.kv_head * p.group + q % p.group) * dim;
-        rotate_head<type>(head, p.in.q_norm, p.eps, cosines, sines, dim,
+        rotate_head<type>(head, p.q_norm, p.eps, turn, dim,
                           [&](int channel, float x) { put_parts<type>(to, channel, x); });
     }
     if (at.own < 0) return;
     for (int r = mc_warps - 1 - warp; r < at.rows; r += mc_warps) {
         const float* const head = row_of_qkv(p, at.first_row + r) + (p.in.heads + at.kv_head) * dim;
-        rotate_head<type>(head, p.in.k_norm, p.eps, cosines, sines, dim,
+        rotate_head<type>(head, p.k_norm, p.eps, turn, dim,
                           [&](int channel, float x) { own_keys[r * dim + channel] = to_stored<type>(x); });
     }
 }
@@ -187,7 +189,8 @@ __device__ void make_scores(const Parameters& p, const Place& at, const uint4* k
             for (int i = 0; i < 4; ++i) {
                 const int query = 16 * m + g + i / 2 * 8, column = first + 8 * n + 2 * t + i % 2;
                 if (column != at.own)
-                    scores[query * score_stride + column] = __fmul_rn(sums[m][n][i], p.scale);
+                    scores[query * score_stride + column] =
+                        soft_capped(__fmul_rn(sums[m][n][i], p.scale), p.cap);
             }
         }
     }
@@ -209,7 +212,7 @@ __device__ void make_own_scores(const Parameters& p, const Place& at, const unsi
             sum = fmaf(query, to_float<type>(key[channel]), sum);
         }
         sum = warp_sum(sum);
-        if (lane == 0) scores[q * score_stride + at.own] = __fmul_rn(sum, p.scale);
+        if (lane == 0) scores[q * score_stride + at.own] = soft_capped(__fmul_rn(sum, p.scale), p.cap);
     }
 }
 
@@ -501,8 +504,12 @@ void launch_mc_attention(const McAttentionInputs& in, void* stream) {
                        static_cast<int>(decode::splits(in.capacity)),
                        static_cast<int>(decode::mc_attention_rows(group, in.rows)),
                        static_cast<int>(decode::mc_query_units(in.head_dim)),
-                       static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.head_dim))),
-                       static_cast<float>(in.eps)};
+                       static_cast<float>(in.query_scale / std::sqrt(static_cast<double>(in.head_dim))),
+                       static_cast<float>(in.cap),
+                       static_cast<float>(in.eps),
+                       norm_weights(in.q_norm, in.norm_offset),
+                       norm_weights(in.k_norm, in.norm_offset),
+                       turned_pairs(in)};
     const LaunchShape shape = decode::mc_attention(in.kv_heads, group, in.head_dim, in.rows, in.capacity);
     with_type(in.type, [&]<WeightType type>() {
         if constexpr (type == WeightType::f32) {

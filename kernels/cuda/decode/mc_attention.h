@@ -14,9 +14,11 @@ struct McAttentionInputs {
         nullptr; ///< [rows, heads + 2 kv_heads, head_dim] before norm and RoPE; row 0 is not looked at
     const void* q_norm = nullptr;
     const void* k_norm = nullptr; ///< [head_dim] or null
-    double eps = 0;
+    double eps = 0, norm_offset = 0;
     const float* cos = nullptr;
-    const float* sin = nullptr; ///< [capacity, head_dim / 2] of all positions
+    const float* sin = nullptr; ///< [capacity, turned / 2] of all positions; null: nothing turns
+    int64_t turned = 0;         ///< channels of a head that turn; 0: all
+    double query_scale = 1, cap = 0;
     const void* k_cache = nullptr;
     const void* v_cache = nullptr;                 ///< [kv_heads, capacity, head_dim] of this layer
     int64_t heads = 0, kv_heads = 0, head_dim = 0; ///< at most decode::most_group, most_head_dim (asserted)

@@ -100,7 +100,7 @@ __device__ inline void fill_mc_tile(const InputRows& in, const McRows& rows, int
     for (int u = (static_cast<int>(threadIdx.x) - begin / 4) & 255; u < units; u += half_threads) {
         const bool inside = u * 4 < length;
         float4 norm = make_float4(1, 1, 1, 1);
-        if (normed && inside) norm = four_weights_at<type>(in.norm, begin + u * 4);
+        if (normed && in.norm && inside) norm = four_weights_at<type>(in.norm, begin + u * 4);
 #pragma unroll
         for (int k = 0; k < own; k += at_once) {
             float4 x[at_once];
@@ -360,7 +360,7 @@ __device__ inline void multiply_with_mc(const StepState* state, const InputRows&
     multiply_mc<type, ROWS, TILES, normed>(in, rows, matrix, dynamic_shared<uint4>(), squares, sums);
     finish_mc<MATRICES>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const auto& of_matrices) {
         float factor = 1;
-        if constexpr (normed) factor = inverse_rms(*squares, r, width, eps);
+        if constexpr (normed) factor = inverse_rms(in.norm, *squares, r, width, eps);
         finish(rows.first + r, first + output, of_matrices, factor);
     });
 }

@@ -1,8 +1,9 @@
 #include "kernels/cuda/decode/block_products.h"
+#include "kernels/cuda/decode/elementwise.cuh"
 #include "kernels/cuda/decode/mc_products.cuh"
 
-/// inner[r, o] = silu(sum_i gate[o, i] h[i] + gate_bias[o]) * (sum_i up[o, i] h[i] + up_bias[o]), silu(g) = g / (1 + exp(-g)),
-/// h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps): the first half of an MLP.
+/// inner[r, o] = activation(sum_i gate[o, i] h[i] + gate_bias[o]) * (sum_i up[o, i] h[i] + up_bias[o]) (kernels/shared/activation.h),
+/// h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps), or without a norm x[r, i]: the first half of an MLP.
 ///
 /// Grid    the token alone: [1, blocks of 16 outputs], 8 warps; a warp makes gate and up of two outputs at once, four rows of weights. With
 ///         MC rows: [groups of them, blocks of 32 outputs], 16 warps.
@@ -21,6 +22,7 @@ struct Parameters {
     Matrix gate, up;
     float* inner;
     int rows;
+    Activation activation;
 };
 
 /// The end of row `row`'s output: of the sums of gate and up.
@@ -32,7 +34,7 @@ __device__ void finish(const Parameters& p, int row, int output, float gate, flo
     up = __fmul_rn(up, factor);
     if (p.gate.bias != nullptr) gate = __fadd_rn(gate, weight_at<type>(p.gate.bias, output));
     if (p.up.bias != nullptr) up = __fadd_rn(up, weight_at<type>(p.up.bias, output));
-    p.inner[int64_t{row} * total + output] = __fmul_rn(gate / __fadd_rn(1.0F, expf(-gate)), up);
+    p.inner[int64_t{row} * total + output] = __fmul_rn(activated(p.activation, gate), up);
 }
 
 /// What lies behind the last output is read as the last one and not written.
@@ -61,7 +63,8 @@ __device__ void multiply_token(const Parameters& p) {
     // The sum of `up` stands so many lanes behind that of `gate`.
     const float next = __shfl_down_sync(0xFFFFFFFFU, sum, share.lanes);
     if (share.writes && share.output % 2 == 0)
-        finish<type>(p, 0, output + share.output / 2, sum, next, inverse_rms(squares, 0, p.width, p.eps));
+        finish<type>(p, 0, output + share.output / 2, sum, next,
+                     inverse_rms(p.in.norm, squares, 0, p.width, p.eps));
 }
 
 template <WeightType type, int ROWS>
@@ -92,13 +95,14 @@ void launch_norm_gate_up(const NormGateUpInputs& in, void* stream) {
     if (in_blocks(in.gate)) return launch_block_product(in, stream);
     RL_ASSERT(in.gate.inputs == in.hidden && in.up.inputs == in.hidden && in.gate.outputs == in.up.outputs);
     const Parameters p{in.state,
-                       {in.x, static_cast<int>(in.hidden), in.norm},
+                       {in.x, static_cast<int>(in.hidden), norm_weights(in.norm, in.norm_offset)},
                        static_cast<float>(in.width),
                        static_cast<float>(in.eps),
                        in.gate,
                        in.up,
                        in.inner,
-                       static_cast<int>(in.rows)};
+                       static_cast<int>(in.rows),
+                       in.activation};
     const LaunchShape shape = in.rows == 1 ? decode::product(in.gate.outputs, in.hidden, 1)
                                            : decode::mc_product(in.type, 2 * in.gate.outputs, in.hidden,
                                                                 in.rows, 2 * decode::mc_gate_up_per_block);

@@ -2,7 +2,7 @@
 #include "kernels/cuda/decode/mc_products.cuh"
 
 /// out[r, :] = [matrices 0, 1 and 2 one below the other] * h + biases, h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps):
-/// q | k | v of a layer.
+/// q | k | v of a layer. Without a norm h = x.
 ///
 /// Grid    the token alone: [1, blocks of 16 outputs], 8 warps, two outputs a warp; they may be of two matrices. With MC rows: [groups of
 ///         them, blocks of 64 outputs], 16 warps.
@@ -73,7 +73,8 @@ __device__ void multiply_token(const Parameters& p) {
     const float sum =
         multiply<type, 1, outputs, true>(p.in, 1, matrix, dynamic_shared<float>(), true, &squares);
     const Share<1, outputs> share;
-    if (share.writes) finish<type>(p, 0, output + share.output, sum, inverse_rms(squares, 0, p.width, p.eps));
+    if (share.writes)
+        finish<type>(p, 0, output + share.output, sum, inverse_rms(p.in.norm, squares, 0, p.width, p.eps));
 }
 
 template <WeightType type, int ROWS>
@@ -104,7 +105,7 @@ void launch_norm_product(const NormProductInputs& in, void* stream) {
         if (in_blocks(matrix)) return launch_block_product(in, stream);
     }
     Parameters p{in.state,
-                 {in.x, static_cast<int>(in.hidden), in.norm},
+                 {in.x, static_cast<int>(in.hidden), norm_weights(in.norm, in.norm_offset)},
                  static_cast<float>(in.width),
                  static_cast<float>(in.eps),
                  {in.matrices[0], in.matrices[1], in.matrices[2]},

@@ -3,6 +3,7 @@
 
 /// x[r, o] += dropout(sum_i matrix[o, i] * in[r, i] + bias[o]): the output of attention and of the MLP, onto the residual.
 /// dropout(y) = y in row 0; in the others y / (1 - p) where dropout_keeps(seed, position, layer, pass r, site, element o), else 0.
+/// Or, where the model has a norm of what is added, x[r, o] = the product, for norm_rows.cu.
 ///
 /// Grid    the token alone: [1, blocks of 16 outputs], 8 warps, two outputs a warp. With MC rows: [groups of them, blocks of 32 outputs], 16
 ///         warps.
@@ -21,12 +22,17 @@ struct Parameters {
     float* x;
     Masks masks;
     int rows;
+    bool adds;
 };
 
 [[nodiscard]] __device__ float* element_of(const Parameters& p, int row, int output) {
     return p.x + int64_t{row} * static_cast<int>(p.matrix.outputs) + output;
 }
-/// The end of row `row`'s output: onto x. \param before  what stands there
+/// What stands where the output goes; 0 where it goes onto nothing.
+[[nodiscard]] __device__ float before_of(const Parameters& p, int row, int output) {
+    return p.adds ? __ldcg(element_of(p, row, output)) : 0.0F;
+}
+/// The end of row `row`'s output: onto x. \param before  before_of() it
 template <WeightType type>
 __device__ void finish(const Parameters& p, int row, int output, float y, float before) {
     if (p.matrix.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.matrix.bias, output));
@@ -61,7 +67,7 @@ __device__ void multiply_token(const Parameters& p) {
     const Share<1, outputs> share;
     const int own = output + share.output;
     const bool writes = share.writes && own < static_cast<int>(p.matrix.outputs);
-    const float before = writes ? __ldcg(element_of(p, 0, own)) : 0.0F;
+    const float before = writes ? before_of(p, 0, own) : 0.0F;
     const float y = multiply<type, 1, outputs, false>(p.in, 1, matrix, dynamic_shared<float>(), true,
                                                       static_cast<SquareParts<1>*>(nullptr));
     if (writes) finish<type>(p, 0, own, y, before);
@@ -74,7 +80,7 @@ __device__ void multiply_rows(const Parameters& p) {
         p.state, p.in, p.rows, 0, 0, [&](int, int output) { return row_of<type>(p, output); },
         [&](int row, int output, const float(&y)[1], float) {
             if (output < static_cast<int>(p.matrix.outputs))
-                finish<type>(p, row, output, y[0], __ldcg(element_of(p, row, output)));
+                finish<type>(p, row, output, y[0], before_of(p, row, output));
         });
 }
 
@@ -93,9 +99,14 @@ __global__ void __launch_bounds__(product_block<ROWS>, product_blocks<ROWS>)
 
 void launch_product_onto(const ProductOntoInputs& in, void* stream) {
     if (in_blocks(in.matrix)) return launch_block_product(in, stream);
-    const Parameters p{in.state,          {in.in, static_cast<int>(in.matrix.inputs), nullptr},
-                       in.matrix,         in.x,
-                       masks(in.dropout), static_cast<int>(in.rows)};
+    RL_ASSERT(in.adds || in.dropout.probability == 0.0F);
+    const Parameters p{in.state,
+                       {in.in, static_cast<int>(in.matrix.inputs)},
+                       in.matrix,
+                       in.x,
+                       masks(in.dropout),
+                       static_cast<int>(in.rows),
+                       in.adds};
     const LaunchShape shape = in.rows == 1 ? decode::product(in.matrix.outputs, in.matrix.inputs, 1)
                                            : decode::mc_product(in.type, in.matrix.outputs, in.matrix.inputs,
                                                                 in.rows, decode::mc_onto_outputs_per_block);

@@ -7,11 +7,30 @@
 
 namespace refreshlab::kernels::RL_GPU {
 
-/// One head of q or k by a warp: norm over the head (null: none), then RoPE by the angles of its position, [head_dim / 2].
-/// put(channel, value) takes the results.
+/// The rotation of a position: channels (i, i + pairs) of a head turn by angle i of [pairs]; those behind 2 pairs stay.
+struct Turn {
+    const float *cosines, *sines;
+    int pairs;
+    /// The two channels that a lane takes side by side, i below half of the head: a pair, or two that stay.
+    [[nodiscard]] __device__ int first(int i) const { return i < pairs ? i : i + pairs; }
+    [[nodiscard]] __device__ int second(int i, int half) const { return i < pairs ? i + pairs : i + half; }
+};
+/// Tables [positions, pairs].
+__device__ inline Turn turn_of(const float* cos, const float* sin, int pairs, int64_t position) {
+    return {cos + position * pairs, sin + position * pairs, pairs};
+}
+/// Of kernels' inputs: how many pairs turn.
+template <typename Inputs>
+[[nodiscard]] int turned_pairs(const Inputs& in) {
+    RL_ASSERT(in.turned >= 0 && in.turned % 8 == 0 && in.turned <= in.head_dim);
+    if (in.cos == nullptr) return 0;
+    return static_cast<int>((in.turned > 0 ? in.turned : in.head_dim) / 2);
+}
+
+/// One head of q or k by a warp: norm over the head, where there is one, then RoPE. put(channel, value) takes the results.
 template <WeightType type, typename Put>
-__device__ inline void rotate_head(const float* head, const void* norm, float eps, const float* cosines,
-                                   const float* sines, int head_dim, const Put& put) {
+__device__ inline void rotate_head(const float* head, const NormWeights& norm, float eps, const Turn& turn,
+                                   int head_dim, const Put& put) {
     constexpr int pairs_of_lane = static_cast<int>(decode::most_head_dim) / 2 / 32;
     const int lane = static_cast<int>(threadIdx.x % 32), half = head_dim / 2;
     float a[pairs_of_lane], b[pairs_of_lane], cosine[pairs_of_lane], sine[pairs_of_lane];
@@ -19,17 +38,20 @@ __device__ inline void rotate_head(const float* head, const void* norm, float ep
 #pragma unroll
     for (int i = 0; i < pairs_of_lane; ++i) {
         const int pair = lane + 32 * i;
-        a[i] = b[i] = cosine[i] = sine[i] = 0;
+        a[i] = b[i] = sine[i] = 0;
+        cosine[i] = 1;
         if (pair >= half) continue;
-        a[i] = __ldcg(head + pair);
-        b[i] = __ldcg(head + half + pair);
-        cosine[i] = __ldg(cosines + pair);
-        sine[i] = __ldg(sines + pair);
+        a[i] = __ldcg(head + turn.first(pair));
+        b[i] = __ldcg(head + turn.second(pair, half));
+        if (pair < turn.pairs) {
+            cosine[i] = __ldg(turn.cosines + pair);
+            sine[i] = __ldg(turn.sines + pair);
+        }
         square = fmaf(a[i], a[i], square);
         square = fmaf(b[i], b[i], square);
     }
     float inverse = 1;
-    if (norm != nullptr) {
+    if (norm) {
         square = warp_sum(square);
         inverse = 1.0F / sqrtf(__fadd_rn(square / static_cast<float>(head_dim), eps));
     }
@@ -37,13 +59,14 @@ __device__ inline void rotate_head(const float* head, const void* norm, float ep
     for (int i = 0; i < pairs_of_lane; ++i) {
         const int pair = lane + 32 * i;
         if (pair >= half) continue;
-        if (norm != nullptr) {
-            a[i] = __fmul_rn(__fmul_rn(a[i], inverse), weight_at<type>(norm, pair));
-            b[i] = __fmul_rn(__fmul_rn(b[i], inverse), weight_at<type>(norm, half + pair));
+        const int first = turn.first(pair), second = turn.second(pair, half);
+        if (norm) {
+            a[i] = __fmul_rn(__fmul_rn(a[i], inverse), weight_at<type>(norm, first));
+            b[i] = __fmul_rn(__fmul_rn(b[i], inverse), weight_at<type>(norm, second));
         }
         // Each product is rounded, as in the references: what is cached then differs from theirs by no more than the norm does.
-        put(pair, __fadd_rn(__fmul_rn(a[i], cosine[i]), -__fmul_rn(b[i], sine[i])));
-        put(half + pair, __fadd_rn(__fmul_rn(b[i], cosine[i]), __fmul_rn(a[i], sine[i])));
+        put(first, __fadd_rn(__fmul_rn(a[i], cosine[i]), -__fmul_rn(b[i], sine[i])));
+        put(second, __fadd_rn(__fmul_rn(b[i], cosine[i]), __fmul_rn(a[i], sine[i])));
     }
 }
 

@@ -49,7 +49,7 @@ __device__ inline const uint4* matrix_row(const void* data, int64_t inputs, int6
 struct InputRows {
     const float* rows = nullptr; ///< the block's first, [live, inputs]
     int inputs = 0;
-    const void* norm = nullptr; ///< [inputs] or null
+    NormWeights norm{}; ///< [inputs] or none
 };
 
 /// Static shared memory of a product with a norm: each warp's share of the squares.
@@ -67,7 +67,7 @@ __device__ inline void fill_tile(const InputRows& in, int live, int begin, int l
     for (int i = static_cast<int>(threadIdx.x) * 4; i < padded; i += product_threads * 4) {
         const bool inside = i < length;
         float4 norm = make_float4(1, 1, 1, 1);
-        if (normed && inside) norm = four_weights_at<type>(in.norm, begin + i);
+        if (normed && in.norm && inside) norm = four_weights_at<type>(in.norm, begin + i);
         const int within = i % strip;
         const int place = type == WeightType::f32 ? within : (within / 4) % 2 * (strip / 2) + within / 8 * 4;
         float* const to = tile + i / strip * ROWS * strip + place;
@@ -184,9 +184,11 @@ struct Share {
         , writes(threadIdx.x % lanes == 0) {}
 };
 
-/// 1 / sqrt(mean of squares + eps) of row r: warps in ascending order. Source: Zhang and Sennrich 2019.
+/// 1 / sqrt(mean of squares + eps) of row r, 1 without a norm: warps in ascending order. Source: Zhang and Sennrich 2019.
 template <int ROWS>
-__device__ inline float inverse_rms(const SquareParts<ROWS>& squares, int r, float width, float eps) {
+__device__ inline float inverse_rms(const NormWeights& norm, const SquareParts<ROWS>& squares, int r,
+                                    float width, float eps) {
+    if (!norm) return 1;
     float sum = 0;
 #pragma unroll
     for (int w = 0; w < static_cast<int>(decode::product_warps); ++w)

@@ -58,6 +58,26 @@ __device__ inline float4 four_weights_at(const void* weights, int64_t i) {
     }
 }
 
+/// What a norm multiplies by: an offset and a weight. data null: there is no norm.
+struct NormWeights {
+    const void* data = nullptr;
+    float offset = 0;
+    __device__ explicit operator bool() const { return data != nullptr; }
+};
+[[nodiscard]] inline NormWeights norm_weights(const void* data, double offset) {
+    return {data, static_cast<float>(offset)};
+}
+template <WeightType type>
+__device__ inline float weight_at(const NormWeights& norm, int64_t i) {
+    return __fadd_rn(weight_at<type>(norm.data, i), norm.offset);
+}
+template <WeightType type>
+__device__ inline float4 four_weights_at(const NormWeights& norm, int64_t i) {
+    const float4 four = four_weights_at<type>(norm.data, i);
+    return make_float4(__fadd_rn(four.x, norm.offset), __fadd_rn(four.y, norm.offset),
+                       __fadd_rn(four.z, norm.offset), __fadd_rn(four.w, norm.offset));
+}
+
 /// Weights 4 `part` to 4 `part` + 3 of a vector. \param part  below per_vector / 4, known when it is compiled
 template <WeightType type>
 __device__ inline void unpack(const uint4& vector, int part, float (&out)[4]) {
@@ -82,9 +102,13 @@ __device__ inline void unpack(const uint4& vector, int part, float (&out)[4]) {
     }
 }
 
-/// Weights [0, n) of a row as fp32, n a multiple of per_vector, by THREADS threads of which this is one: each reads 16 bytes at a time.
+__device__ inline float4 scaled_four(const float (&x)[4], float scale) {
+    return make_float4(__fmul_rn(x[0], scale), __fmul_rn(x[1], scale), __fmul_rn(x[2], scale),
+                       __fmul_rn(x[3], scale));
+}
+/// Weights [0, n) of a row times `scale` as fp32, n a multiple of per_vector, by THREADS threads of which this is one: each reads 16 bytes at a time.
 template <WeightType type, int THREADS>
-__device__ inline void copy_as_floats(const Stored<type>* from, float* to, int n) {
+__device__ inline void copy_as_floats(const Stored<type>* from, float scale, float* to, int n) {
     constexpr int parts = per_vector<type> / 4;
     const auto* const vectors = reinterpret_cast<const uint4*>(from);
     auto* const fours = reinterpret_cast<float4*>(to);
@@ -94,7 +118,7 @@ __device__ inline void copy_as_floats(const Stored<type>* from, float* to, int n
         for (int part = 0; part < parts; ++part) {
             float four[4];
             unpack<type>(raw, part, four);
-            fours[v * parts + part] = make_float4(four[0], four[1], four[2], four[3]);
+            fours[v * parts + part] = scaled_four(four, scale);
         }
     }
 }

@@ -25,14 +25,14 @@ __device__ inline float4 add_fours(const float4& a, const float4& b) {
     return make_float4(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w));
 }
 
-/// Four sums side by side, of two parts or more. \param at    of the first in a part, a multiple of 4
+/// Four sums side by side. \param at    of the first in a part, a multiple of 4
 /// \param bias  of all outputs, or null; `output` is the first's
 template <WeightType type>
 __device__ inline float4 merged_parts(const PartSums& parts, int64_t at, const void* bias, int output) {
     const auto part = [&](int p) -> const float4& {
         return *reinterpret_cast<const float4*>(parts.sums + p * parts.stride + at);
     };
-    float4 sum = add_fours(part(0), part(1));
+    float4 sum = parts.count == 1 ? part(0) : add_fours(part(0), part(1));
     for (int p = 2; p < parts.count; ++p)
         sum = add_fours(sum, part(p));
     return bias == nullptr ? sum : add_fours(sum, four_weights_at<type>(bias, output));

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/build.h"
 #include "kernels/decode/rows_shapes.h"
+#include "kernels/shared/activation.h"
 
 #include <cstdint>
 #include <span>
@@ -12,8 +13,9 @@
 /// copies; every CUDA error is thrown as DeviceFailure.
 ///
 /// numbers  the residual, q | k | v and logits are fp32, and so are sums. What a product multiplies (the results of norms, attention and
-///          silu_mul) stands in memory in the weights' type, rounded by the kernel that made it: bf16 or f16 for tensor cores, fp32 for
+///          gated products) stands in memory in the weights' type, rounded by the kernel that made it: bf16 or f16 for tensor cores, fp32 for
 ///          fp32 units, unrounded.
+/// norms    multiply by the sum of `norm_offset` and their weights; where `norm` is null, there is none
 /// blocks   matrices may stand in blocks (kernels/blocks/device_blocks.h), beside which the type is bf16 (asserted). They are rounded to
 ///          it in front of the tensor cores, as their activations are.
 /// memory   all arrays 16 bytes aligned; so hidden, inputs and head_dim are multiples of 8, of 4 in f32 (asserted), head_dim of attention and
@@ -29,33 +31,36 @@ struct ProductParts {
 };
 
 /// out[r, o] = sum_i in[r, i] * matrix[o, i] (+ bias[o]), and what is done with it:
-///   store     to out
+///   store     cap(...) to out
 ///   onto      added to out (the residual); of both, with more parts than one, neither bias nor out is touched
-///   silu_mul  of two matrices: out[r, o] = silu(gate) * up
+///   gated     of two matrices: out[r, o] = activation(gate) * up
 /// Up to two more matrices of the same inputs may stand below the first, as k and v below q: their outputs follow its own.
 struct RowsProductInputs {
     WeightType type{};
-    enum class Then : uint8_t { store, onto, silu_mul } then = Then::store;
+    enum class Then : uint8_t { store, onto, gated } then = Then::store;
     const void* in = nullptr; ///< [rows, inputs], of the type
     const void* matrix = nullptr;
     const void* bias = nullptr; ///< [outputs, inputs]; [outputs] or null
     const void* up = nullptr;
-    const void* up_bias = nullptr; ///< silu_mul: the second matrix
+    const void* up_bias = nullptr; ///< gated: the second matrix
     int64_t rows = 0, inputs = 0, outputs = 0;
-    void* out = nullptr;    ///< fp32; of the type in silu_mul
+    void* out = nullptr;    ///< fp32; of the type where gated
     int64_t out_stride = 0; ///< numbers from row to row of out
     bool dependent = false;
     struct Below {
         const void *matrix = nullptr, *bias = nullptr;
         int64_t outputs = 0;
     };
-    Below below[2] = {};                   ///< outputs 0: none; not with silu_mul (asserted)
+    Below below[2] = {};                   ///< outputs 0: none; not where gated (asserted)
     MatrixForm form = MatrixForm::numbers; ///< of all matrices
-    ProductParts parts{};                  ///< rows::product_parts(), or 1; in f32 and silu_mul 1 (asserted)
+    ProductParts parts{}; ///< rows::product_parts(), or 1; in f32 and where gated 1 (asserted)
+    Activation activation = Activation::silu;
+    double cap = 0;
 };
 RL_LAUNCHER void launch_rows_product(const RowsProductInputs& in, void* stream);
 
-/// out[r] = rmsnorm(x[r]) * norm, the mean divided by `width`. A product onto x that was left in parts is added to x first.
+/// out[r] = rmsnorm(x[r]) * norm, the mean divided by `width`. A product onto x that was left in `parts.sums` is added to x first, or with
+/// `onto_norm` its norm: then it may be one part, whose bias has been added.
 struct RowsNormInputs {
     WeightType type{};
     float* x = nullptr; ///< [rows, hidden]; written where there are parts
@@ -64,12 +69,13 @@ struct RowsNormInputs {
     int64_t rows = 0, hidden = 0, width = 0;
     void* out = nullptr; ///< [rows, hidden], of the type
     bool dependent = false;
-    ProductParts parts{};             ///< [count, rows, hidden]
-    const void* parts_bias = nullptr; ///< of that product
+    ProductParts parts{};                                   ///< [count, rows, hidden]
+    const void *parts_bias = nullptr, *onto_norm = nullptr; ///< of that product
+    double norm_offset = 0;
 };
 RL_LAUNCHER void launch_rows_norm(const RowsNormInputs& in, void* stream);
 
-/// x[r] = embedding[tokens[r]].
+/// x[r] = scale * embedding[tokens[r]].
 struct RowsEmbedInputs {
     WeightType type{};
     const void* embedding = nullptr;
@@ -78,6 +84,7 @@ struct RowsEmbedInputs {
     float* x = nullptr;
     bool dependent = false;
     MatrixForm form = MatrixForm::numbers;
+    float scale = 1;
 };
 RL_LAUNCHER void launch_rows_embed(const RowsEmbedInputs& in, void* stream);
 
@@ -88,7 +95,7 @@ struct RowsAppendInputs {
     float* qkv = nullptr; ///< [rows, heads + 2 kv_heads, head_dim]
     const void *q_norm = nullptr, *k_norm = nullptr;
     double eps = 0;
-    const float *cos = nullptr, *sin = nullptr;  ///< [capacity, head_dim / 2]
+    const float *cos = nullptr, *sin = nullptr;  ///< [capacity, turned / 2]; null: nothing turns
     void *k_cache = nullptr, *v_cache = nullptr; ///< [kv_heads, capacity, head_dim] of this layer
     int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
     int64_t rows = 0, first = 0;
@@ -96,6 +103,8 @@ struct RowsAppendInputs {
     const int64_t* position = nullptr; ///< of the device, in the place of `first`: a step's
     ProductParts parts{};              ///< as qkv
     const void *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr; ///< of the parts, or null
+    int64_t turned = 0; ///< channels of a head that turn (DeviceModel); 0: all
+    double norm_offset = 0;
 };
 RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
 
@@ -111,6 +120,7 @@ struct RowsAttentionInputs {
         nullptr; ///< rows::attention_parts(); may be null where first + rows <= rows::attention_split
     void* attended = nullptr; ///< [rows, heads, head_dim], of the type
     bool dependent = false;
+    double query_scale = 1, cap = 0; ///< scores are cap(query_scale q k / sqrt(head_dim))
 };
 RL_LAUNCHER void launch_rows_attention(const RowsAttentionInputs& in, void* stream);
 

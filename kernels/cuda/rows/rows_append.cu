@@ -1,14 +1,14 @@
-#include "kernels/cuda/decode/steps.cuh"
+#include "kernels/cuda/decode/rotate_head.cuh"
 #include "kernels/cuda/rows/parts.cuh"
 #include "kernels/cuda/rows/rounded.cuh"
 
 /// What stands between a layer's q | k | v and its attention. For each head of row r, at position p = first + r:
 ///   q, k: h = h / sqrt(mean of h^2 + eps) * norm, where the model has such a norm; then rotated by the angles of p,
-///         (a, b) = (h[i], h[i + head_dim / 2]) -> (a cos[p, i] - b sin[p, i], b cos[p, i] + a sin[p, i]);
+///         (a, b) = (h[i], h[i + P]) -> (a cos[p, i] - b sin[p, i], b cos[p, i] + a sin[p, i]), i < P, the pairs that turn;
 ///   q goes back to where it was, k and v to column p of the cache, rounded to its type.
 ///
 /// Grid    [blocks of 4 heads, rows], a warp a head: q first, then k, then v.
-/// Memory  a lane holds 4 numbers of a head's first half and the 4 that they are rotated with: 2 reads of 16 bytes. Columns of a KV head
+/// Memory  a lane holds 4 numbers of a head and the 4 that they are rotated with, or 8 that stay: 2 reads of 16 bytes. Columns of a KV head
 ///         stand side by side in the cache.
 ///         Where the product was left in parts, they are merged as they are read.
 /// Order   of the mean's sum: a lane adds its 8 squares in ascending order, lanes add up as a tree.
@@ -21,9 +21,10 @@ constexpr int append_warps = static_cast<int>(rows::append_warps);
 
 struct Parameters {
     float* qkv;
-    const void *q_norm, *k_norm;
+    NormWeights q_norm, k_norm;
     float eps;
     const float *cos, *sin;
+    int turned_pairs;
     void *k_cache, *v_cache;
     int heads, kv_heads, head_dim;
     int64_t capacity, first;
@@ -32,7 +33,7 @@ struct Parameters {
     const void *q_bias, *k_bias, *v_bias;
 };
 
-/// Four numbers of either half of a head.
+/// Four numbers of a head, and the four that they are rotated with.
 struct Halves {
     float a[4], b[4];
 };
@@ -48,7 +49,8 @@ __device__ void take(const float4& from, float (&to)[4]) {
 
 /// The head over its root mean square. Lanes behind the head hold zeros.
 template <WeightType type>
-__device__ void norm_head(Halves& h, const void* norm, int head_dim, float eps, int i, bool inside) {
+__device__ void norm_head(Halves& h, const NormWeights& norm, int head_dim, float eps, int first, int second,
+                          bool inside) {
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < 4; ++j)
@@ -60,8 +62,8 @@ __device__ void norm_head(Halves& h, const void* norm, int head_dim, float eps, 
     if (!inside) return;
     const float factor = 1.0F / sqrtf(__fadd_rn(sum / static_cast<float>(head_dim), eps));
     float a[4], b[4];
-    take(four_weights_at<type>(norm, i), a);
-    take(four_weights_at<type>(norm, i + head_dim / 2), b);
+    take(four_weights_at<type>(norm, first), a);
+    take(four_weights_at<type>(norm, second), b);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
         h.a[j] = h.a[j] * factor * a[j];
@@ -96,9 +98,10 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
     const bool given = p.position == nullptr;
     int64_t position = p.first + row;
     float4 cosines{}, sines{};
+    const bool turns = i < p.turned_pairs && !is_v;
     const auto read_angles = [&] {
-        if (!inside || is_v) return;
-        const int64_t angle = position * half + i;
+        if (!turns) return;
+        const int64_t angle = position * p.turned_pairs + i;
         cosines = __ldg(reinterpret_cast<const float4*>(p.cos + angle));
         sines = __ldg(reinterpret_cast<const float4*>(p.sin + angle));
     };
@@ -108,33 +111,35 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
         position = *p.position + row;
         read_angles();
     }
-    float* const from = p.qkv + (row * all + head) * p.head_dim + i;
+    const Turn turn{nullptr, nullptr, p.turned_pairs};
+    const int first = turn.first(i), second = turn.second(i, half);
+    float* const from = p.qkv + (row * all + head) * p.head_dim;
     Halves h{};
     if (inside && p.parts.count > 1) {
         const void* const bias = is_v ? p.v_bias : is_q ? p.q_bias : p.k_bias;
-        const int64_t at = (row * all + head) * p.head_dim + i;
+        const int64_t at = (row * all + head) * p.head_dim;
         const int of_first = is_q ? 0 : is_v ? p.heads + p.kv_heads : p.heads; // head of the matrix
-        const int output = (head - of_first) * p.head_dim + i;
-        take(merged_parts<type>(p.parts, at, bias, output), h.a);
-        take(merged_parts<type>(p.parts, at + half, bias, output + half), h.b);
+        const int output = (head - of_first) * p.head_dim;
+        take(merged_parts<type>(p.parts, at + first, bias, output + first), h.a);
+        take(merged_parts<type>(p.parts, at + second, bias, output + second), h.b);
     } else if (inside) {
-        take(*reinterpret_cast<const float4*>(from), h.a);
-        take(*reinterpret_cast<const float4*>(from + half), h.b);
+        take(*reinterpret_cast<const float4*>(from + first), h.a);
+        take(*reinterpret_cast<const float4*>(from + second), h.b);
     }
-    const void* const norm = is_v ? nullptr : is_q ? p.q_norm : p.k_norm;
-    if (norm != nullptr) norm_head<type>(h, norm, p.head_dim, p.eps, i, inside);
+    const NormWeights norm = is_v ? NormWeights{} : is_q ? p.q_norm : p.k_norm;
+    if (norm) norm_head<type>(h, norm, p.head_dim, p.eps, first, second, inside);
     if (!inside) return;
-    if (!is_v) rotate(h, cosines, sines);
+    if (turns) rotate(h, cosines, sines);
     if (is_q) {
-        *reinterpret_cast<float4*>(from) = four(h.a);
-        *reinterpret_cast<float4*>(from + half) = four(h.b);
+        *reinterpret_cast<float4*>(from + first) = four(h.a);
+        *reinterpret_cast<float4*>(from + second) = four(h.b);
         return;
     }
     const int kv_head = (head - p.heads) % p.kv_heads;
     auto* const to = static_cast<Stored<type>*>(is_v ? p.v_cache : p.k_cache) +
-                     (kv_head * p.capacity + position) * p.head_dim + i;
-    store_four<type>(to, h.a[0], h.a[1], h.a[2], h.a[3]);
-    store_four<type>(to + half, h.b[0], h.b[1], h.b[2], h.b[3]);
+                     (kv_head * p.capacity + position) * p.head_dim;
+    store_four<type>(to + first, h.a[0], h.a[1], h.a[2], h.a[3]);
+    store_four<type>(to + second, h.b[0], h.b[1], h.b[2], h.b[3]);
 }
 
 } // namespace
@@ -143,11 +148,12 @@ void launch_rows_append(const RowsAppendInputs& in, void* stream) {
     RL_ASSERT(in.rows > 0 && in.head_dim % 16 == 0 && in.head_dim <= 256 &&
               in.first + in.rows <= in.capacity);
     const Parameters p{in.qkv,
-                       in.q_norm,
-                       in.k_norm,
+                       norm_weights(in.q_norm, in.norm_offset),
+                       norm_weights(in.k_norm, in.norm_offset),
                        static_cast<float>(in.eps),
                        in.cos,
                        in.sin,
+                       turned_pairs(in),
                        in.k_cache,
                        in.v_cache,
                        static_cast<int>(in.heads),

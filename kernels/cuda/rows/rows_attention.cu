@@ -96,7 +96,7 @@ __device__ void join_columns(const RowsAttention& p, const AttentionTile& tile, 
 #pragma unroll
         for (int i = 0; i < column_tiles * 2; ++i) {
             float& score = scores[i / 2][half * 2 + i % 2];
-            score *= p.scale;
+            score = soft_capped(score * p.scale, p.cap);
             if (!sees(p, tile, query, column + i / 2 * 8 + lane % 4 * 2 + i % 2)) continue;
             visible |= 1U << i;
             most = fmaxf(most, score);
@@ -304,7 +304,8 @@ void launch_rows_attention(const RowsAttentionInputs& in, void* stream) {
     p.capacity = in.capacity;
     p.first = in.first;
     p.window = in.window;
-    p.scale = 1.0F / std::sqrt(static_cast<float>(in.head_dim));
+    p.scale = static_cast<float>(in.query_scale) / std::sqrt(static_cast<float>(in.head_dim));
+    p.cap = static_cast<float>(in.cap);
     const rows::AttentionForm form = rows::attention_form(in.type, p.group, in.head_dim);
     p.tile_rows = static_cast<int>(form.tile_rows);
     RL_ASSERT(in.parts != nullptr || rows::attention_splits_of(in.first, in.rows, in.window).count == 1);

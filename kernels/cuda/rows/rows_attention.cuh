@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/decode/elementwise.cuh"
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
 #include "kernels/cuda/device/async_copy.cuh"
@@ -8,7 +9,7 @@
 
 /// What the two kernels of attention have in common: tensor cores (rows_attention.cu) and fp32 units (rows_attention_f32.cu).
 ///
-///   attended[r, h] = sum_c p[c] v[c], p = softmax over the columns c that row r sees of q[r, h] k[c] / sqrt(head_dim),
+///   attended[r, h] = sum_c p[c] v[c], p = softmax over the columns c that row r sees of cap(query_scale q[r, h] k[c] / sqrt(head_dim)),
 ///   rounded to the type of the cache
 ///
 /// Query head h reads the KV head h / group. Row r stands at column first + r, and sees the columns up to its own, the last `window` of them.
@@ -36,7 +37,7 @@ struct RowsAttention {
     int tile_rows;
     int first_split, splits;
     int64_t capacity, first, window;
-    float scale;
+    float scale, cap;
 };
 
 template <WeightType type>

@@ -53,7 +53,7 @@ __device__ void join_column(const RowsAttention& p, const AttentionTile& tile, i
 #pragma unroll
     for (int i = 0; i < warp_queries<QUADS>; ++i) {
         const bool visible = sees(p, tile, first_query + i, column);
-        const float score = visible ? scores[i] * p.scale : -INFINITY;
+        const float score = visible ? soft_capped(scores[i] * p.scale, p.cap) : -INFINITY;
         const float most = fmaxf(running.most[i], warp_max(score));
         const float weight = visible ? __expf(score - most) : 0.0F;
         const float factor = running.most[i] == -INFINITY ? 0.0F : __expf(running.most[i] - most);

@@ -39,6 +39,7 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
     embed.tokens = static_cast<const int32_t*>(m_tokens.data());
     embed.rows = m_pass_rows;
     embed.hidden = m_model.hidden;
+    embed.scale = static_cast<float>(m_model.embedding_scale);
     embed.x = x(0);
     launch_rows_embed(embed, stream);
     for (size_t layer = 0; layer < m_model.layers.size(); ++layer)
@@ -56,6 +57,7 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
     head.outputs = m_model.vocab;
     head.out = pass.logits;
     head.out_stride = m_model.vocab;
+    head.cap = m_model.logit_cap;
     head.dependent = true;
     launch_rows_product(head, stream);
 }
@@ -71,6 +73,7 @@ void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) {
     in.x = x(first);
     in.norm = weight;
     in.eps = m_model.norm_eps;
+    in.norm_offset = m_model.norm_offset;
     in.rows = m_pass_rows - first;
     in.hidden = m_model.hidden;
     in.width = m_model.width;
@@ -78,7 +81,9 @@ void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) {
     in.dependent = true;
     if (m_onto != nullptr) {
         in.parts = parts_of(m_onto->inputs, m_onto->outputs);
-        in.parts_bias = m_onto->bias;
+        if (in.parts.count > 1) in.parts_bias = m_onto->bias;
+        in.parts.sums = static_cast<float*>(m_parts.data());
+        in.onto_norm = m_onto_norm;
         m_onto = nullptr;
     }
     launch_rows_norm(in, stream);
@@ -104,10 +109,10 @@ void RowsPass::project(const DeviceModel::Layer& layer, bool with_q, cudaStream_
     launch_rows_product(product, stream);
 }
 
-void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) {
+void RowsPass::onto(const DeviceMatrix& matrix, const void* norm_of_it, const void* in, int64_t first,
+                    cudaStream_t stream) {
     RowsProductInputs product;
     product.type = m_model.type;
-    product.then = RowsProductInputs::Then::onto;
     product.in = in;
     product.matrix = matrix.data;
     product.bias = matrix.bias;
@@ -115,11 +120,13 @@ void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, c
     product.rows = m_pass_rows - first;
     product.inputs = matrix.inputs;
     product.outputs = matrix.outputs;
-    product.out = x(first);
+    product.then = norm_of_it == nullptr ? RowsProductInputs::Then::onto : RowsProductInputs::Then::store;
+    product.out = norm_of_it == nullptr ? x(first) : static_cast<float*>(m_parts.data());
     product.out_stride = m_model.hidden;
     product.dependent = true;
     product.parts = parts_of(matrix.inputs, matrix.outputs);
-    if (product.parts.count > 1) m_onto = &matrix;
+    if (product.parts.count > 1 || norm_of_it != nullptr) m_onto = &matrix;
+    m_onto_norm = norm_of_it;
     launch_rows_product(product, stream);
 }
 
@@ -127,7 +134,8 @@ void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStrea
     norm(layer.post_norm, first, stream);
     RowsProductInputs gated;
     gated.type = m_model.type;
-    gated.then = RowsProductInputs::Then::silu_mul;
+    gated.then = RowsProductInputs::Then::gated;
+    gated.activation = m_model.activation;
     gated.in = m_h.data();
     gated.matrix = layer.gate.data;
     gated.form = layer.gate.form;
@@ -141,7 +149,7 @@ void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStrea
     gated.out_stride = m_model.ffn;
     gated.dependent = true;
     launch_rows_product(gated, stream);
-    onto(layer.down, m_inner.data(), first, stream);
+    onto(layer.down, layer.down_norm, m_inner.data(), first, stream);
 }
 
 void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index,
@@ -154,11 +162,17 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     RowsAppendInputs append;
     append.type = m_model.type;
     append.qkv = qkv(0);
-    append.q_norm = layer.q_norm;
-    append.k_norm = layer.k_norm;
+    if (m_model.qk_norm_whole) {
+        launch_norm_rows(qk_norms(m_model, layer, qkv(0), with_q, m_pass_rows, nullptr), stream);
+    } else {
+        append.q_norm = layer.q_norm;
+        append.k_norm = layer.k_norm;
+    }
     append.eps = m_model.norm_eps;
-    append.cos = cache.cos_of(layer.turns);
-    append.sin = cache.sin_of(layer.turns);
+    append.norm_offset = m_model.norm_offset;
+    append.cos = cache.cos_of(layer.rope);
+    append.sin = cache.sin_of(layer.rope);
+    append.turned = m_model.turned;
     append.k_cache = of_layer(cache.k, cache, index);
     append.v_cache = of_layer(cache.v, cache, index);
     append.heads = with_q ? m_model.heads : 0;
@@ -196,11 +210,13 @@ void RowsPass::attend(const DeviceCache& cache, const DevicePass& pass, size_t i
     attention.rows = m_pass_rows - first;
     attention.first = pass.first + first;
     attention.window = layer.window;
+    attention.query_scale = m_model.query_scale;
+    attention.cap = m_model.attention_cap;
     attention.parts = static_cast<float*>(m_parts.data());
     attention.attended = m_attended.data();
     attention.dependent = true;
     launch_rows_attention(attention, stream);
-    onto(layer.o, m_attended.data(), first, stream);
+    onto(layer.o, layer.o_norm, m_attended.data(), first, stream);
 }
 
 } // namespace refreshlab::kernels::RL_GPU

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/build.h"
+#include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/decode/device_decoder.h"
@@ -36,14 +37,18 @@ private:
                 cudaStream_t stream);
     /// q, k and v of h, side by side, or in parts; or k and v.
     void project(const DeviceModel::Layer& layer, bool with_q, cudaStream_t stream) const;
-    /// x += matrix * in, rows from `first` on; `in` begins with that row. Where it is left in parts, the next norm adds them.
-    void onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream);
+    /// x += matrix * in, or with `norm_of_it` that norm, rows from `first` on; `in` begins with that row. Where it is left in parts, or gets a
+    /// norm, the next norm adds them.
+    void onto(const DeviceMatrix& matrix, const void* norm_of_it, const void* in, int64_t first,
+              cudaStream_t stream);
     /// x += the MLP, rows from `first` on.
     void run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream);
     /// Of a product with that many inputs and outputs; they stand in m_parts.
     [[nodiscard]] ProductParts parts_of(int64_t inputs, int64_t outputs) const;
-    /// Of q | k | v. Keys and values alone have as many: their bits are the same.
-    [[nodiscard]] ProductParts qkv_parts() const { return parts_of(m_model.hidden, columns()); }
+    /// Of q | k | v. Keys and values alone have as many: their bits are the same. Norms over all heads are made of whole sums.
+    [[nodiscard]] ProductParts qkv_parts() const {
+        return m_model.qk_norm_whole ? ProductParts{} : parts_of(m_model.hidden, columns());
+    }
     [[nodiscard]] float* x(int64_t row) const {
         return static_cast<float*>(m_x.data()) + row * m_model.hidden;
     }
@@ -60,6 +65,7 @@ private:
     DeviceMemory m_tokens, m_x, m_h, m_qkv, m_attended, m_inner;
     DeviceMemory m_parts;                 ///< of attention, or of a product: one follows the other
     const DeviceMatrix* m_onto = nullptr; ///< the product whose parts x has still to get
+    const void* m_onto_norm = nullptr;    ///< of them
 };
 
 } // namespace refreshlab::kernels::RL_GPU

@@ -293,10 +293,10 @@ void start(const RowsProduct& p, const rows::ProductForm& cut, bool dependent, v
 } // namespace
 
 void launch_rows_product(const RowsProductInputs& in, void* stream) {
-    const bool gated = in.then == RowsProductInputs::Then::silu_mul;
+    const bool gated = in.then == RowsProductInputs::Then::gated;
     const bool whole = in.parts.count == 1;
     RL_ASSERT(in.rows > 0 && in.outputs > 0 && in.inputs > 0 && gated == (in.up != nullptr));
-    RL_ASSERT(whole || (!gated && in.type != WeightType::f32 && in.parts.sums != nullptr));
+    RL_ASSERT(whole || (!gated && in.cap == 0 && in.type != WeightType::f32 && in.parts.sums != nullptr));
     constexpr int none = std::numeric_limits<int>::max();
     RowsProduct p{in.in,
                   {in.matrix, in.up, nullptr},
@@ -309,7 +309,9 @@ void launch_rows_product(const RowsProductInputs& in, void* stream) {
                   in.out_stride,
                   whole ? in.then : RowsProductInputs::Then::store,
                   gated,
-                  static_cast<int>(rows::part_stages(in.inputs, in.parts.count))};
+                  static_cast<int>(rows::part_stages(in.inputs, in.parts.count)),
+                  in.activation,
+                  static_cast<float>(in.cap)};
     for (int m = 0; m < 2; ++m) {
         const RowsProductInputs::Below& below = in.below[m];
         if (below.outputs == 0) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/decode/elementwise.cuh"
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
 #include "kernels/cuda/device/async_copy.cuh"
@@ -20,6 +21,8 @@ struct RowsProduct {
     RowsProductInputs::Then then;
     bool gated;
     int part_stages; ///< of rows::stage_inputs inputs, that a part has at most
+    Activation activation;
+    float cap;
 };
 
 /// An output's matrix, bias and row there.
@@ -47,14 +50,13 @@ __device__ inline void finish_product(const RowsProduct& p, int row, int output,
     sum = with_bias<type>(matrix_row_of(p, output), sum);
     const int64_t at = row * p.out_stride + output;
     if (p.then == RowsProductInputs::Then::store) {
-        static_cast<float*>(p.out)[at] = sum;
+        static_cast<float*>(p.out)[at] = soft_capped(sum, p.cap);
     } else if (p.then == RowsProductInputs::Then::onto) {
         float* const to = static_cast<float*>(p.out) + at;
         *to = __fadd_rn(*to, sum);
     } else {
         up = with_bias<type>(matrix_row_of(p, output, true), up);
-        static_cast<Stored<type>*>(p.out)[at] =
-            to_stored<type>(__fmul_rn(sum / __fadd_rn(1.0F, expf(-sum)), up));
+        static_cast<Stored<type>*>(p.out)[at] = to_stored<type>(__fmul_rn(activated(p.activation, sum), up));
     }
 }
 

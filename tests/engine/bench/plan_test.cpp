@@ -48,11 +48,16 @@ TEST_CASE("a plan's bytes are those of a model of the same shape", "[bench]") {
     qwen2.qkv_bias = true;
     qwen3.model_type = "qwen3";
     qwen3.qk_norm = true;
+    ModelConfig olmo2 = config(48, 80, 2, 4, 2, 16, false);
+    olmo2.model_type = "olmo2";
+    olmo2.pre_norms = false;
+    olmo2.branch_norms = olmo2.qk_norm = olmo2.qk_norm_whole = true;
     const Case cases[] = {
         {config(40, 56, 2, 4, 4, 16, false), at::kFloat, WeightType::f32}, // held as 64 x 64
         {config(33, 45, 4, 8, 2, 8, true), at::kBFloat16, WeightType::bf16},
         {qwen2, at::kHalf, WeightType::f16},
-        {qwen3, at::kBFloat16, WeightType::bf16}};
+        {qwen3, at::kBFloat16, WeightType::bf16},
+        {olmo2, at::kFloat, WeightType::f32}};
     for (const Case& c : cases) {
         const auto model = random_llama(c.config, 7, at::kCPU, c.dtype);
         const BytesPerToken bytes = bytes_per_token(*model);

@@ -33,7 +33,8 @@ TinyShape shape_of_blocks() {
 }
 
 /// Random weights of those shapes, few tokens: each is work for the machine.
-std::unique_ptr<LlamaModel> small_model(uint64_t seed) {
+/// \param other_norms  of what sublayers add, by 1 + weight, none of what they read; of all heads together; and another activation
+std::unique_ptr<LlamaModel> small_model(uint64_t seed, bool other_norms = false) {
     const TinyShape shape = shape_of_blocks();
     ModelConfig config;
     config.model_type = "llama";
@@ -46,6 +47,12 @@ std::unique_ptr<LlamaModel> small_model(uint64_t seed) {
     config.head_dim = shape.head_dim;
     config.max_position = 256;
     config.qkv_bias = seed % 2 == 1;
+    if (other_norms) {
+        config.pre_norms = false;
+        config.branch_norms = config.qk_norm = config.qk_norm_whole = true;
+        config.norm_offset = 1;
+        config.activation = kernels::Activation::gelu_tanh;
+    }
     Random random(static_cast<uint32_t>(seed));
     const auto weight = [&random](const std::string& name, at::IntArrayRef sizes) {
         const bool norm = name.find("norm") != std::string::npos;
@@ -249,6 +256,12 @@ TEST_CASE("every kind of derived student has the CPU's logits by the device's ke
             Twin twin(std::move(student.model));
             check(twin, random);
         }
+    }
+    const auto other_norms = small_model(70, true), in_blocks = native(*other_norms, roundings[0]);
+    for (const LlamaModel* const teacher : {other_norms.get(), in_blocks.get()}) {
+        CAPTURE(teacher->keeps_blocks());
+        Twin twin(derive_student(*teacher, derivation_of("derive:skip_attention=1"), at::kCPU, text).model);
+        check(twin, random);
     }
 }
 

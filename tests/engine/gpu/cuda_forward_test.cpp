@@ -47,6 +47,27 @@ std::vector<Case> cases() {
     sliding.layer_windows = {5, 0};
     sliding.layer_turns = {true, false};
     all.push_back({"a sliding window, and a layer that turns nothing", sliding});
+    ModelConfig behind = config_of(41, 75, 4, 2, 16);
+    behind.pre_norms = false;
+    behind.branch_norms = behind.qk_norm = behind.qk_norm_whole = true;
+    all.push_back({"norms of what is added alone, and of all heads together", behind});
+    ModelConfig capped = config_of(64, 96, 4, 2, 32);
+    capped.branch_norms = true;
+    capped.norm_offset = 1;
+    capped.embedding_scale = 8;
+    capped.query_scale = 1.5;
+    capped.attention_cap = 2;
+    capped.logit_cap = 1.5;
+    capped.activation = kernels::Activation::gelu_tanh;
+    capped.layer_windows = {5, 0};
+    all.push_back({"soft caps, scales, norms by 1 + weight, another activation", capped});
+    ModelConfig turning = config_of(64, 96, 2, 1, 48);
+    turning.qk_norm = true;
+    turning.norm_offset = 1;
+    turning.rotary_dim = 24;
+    turning.local_rope_theta = 100;
+    turning.layer_windows = {7, 0};
+    all.push_back({"heads that turn in part, in two ways", turning});
     return all;
 }
 
@@ -60,13 +81,23 @@ double pass_tolerance(at::ScalarType dtype) {
     return dtype == at::kFloat ? 2e-5 : dtype == at::kHalf ? 3e-3 : 2e-2;
 }
 
+/// Norms have weights of their own, so that none stands in for another.
+std::unique_ptr<LlamaModel> random_model(const ModelConfig& config, at::ScalarType dtype) {
+    Random random(7);
+    const auto weight = [&random](const std::string& name, at::IntArrayRef sizes) {
+        const bool norm = name.find("norm") != std::string::npos;
+        return random.normal(sizes, norm ? 0.2 : 0.02) + (norm ? 1.0 : 0.0);
+    };
+    return LlamaModel::from_weights(config, weight, at::kCPU, dtype);
+}
+
 struct Twin {
     std::unique_ptr<LlamaModel> cpu, gpu;
     std::unique_ptr<KvCache> cpu_cache, gpu_cache;
 
     Twin(const ModelConfig& config, at::ScalarType dtype, int64_t capacity)
-        : cpu(random_llama(config, 7, at::kCPU, dtype))
-        , gpu(random_llama(config, 7, at::kCPU, dtype))
+        : cpu(random_model(config, dtype))
+        , gpu(random_model(config, dtype))
         , cpu_cache(cpu->make_cache(capacity))
         , gpu_cache(gpu->make_cache(capacity)) {
         decode_on_host_machine(*gpu);

@@ -78,8 +78,10 @@ public:
         for (auto& layer : m_model.layers) {
             see(layer.input_norm, model.hidden);
             see(layer.post_norm, model.hidden);
-            see(layer.q_norm, model.head_dim);
-            see(layer.k_norm, model.head_dim);
+            see(layer.o_norm, model.hidden);
+            see(layer.down_norm, model.hidden);
+            see(layer.q_norm, model.head_dim * (model.qk_norm_whole ? model.heads : 1));
+            see(layer.k_norm, model.head_dim * (model.qk_norm_whole ? model.kv_heads : 1));
             for (auto* m : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down})
                 see_matrix(*m);
         }
@@ -119,11 +121,11 @@ private:
         Seen(const SimtDecoder& decoder, const kernels::DeviceCache& cache, const float* logits, int64_t rows)
             : m_cos(cache.cos, table_bytes(decoder, cache), Contents::read_only, "cos")
             , m_sin(cache.sin, table_bytes(decoder, cache), Contents::read_only, "sin") {
-            if (cache.still_cos != nullptr) {
-                m_still_cos.emplace(cache.still_cos, table_bytes(decoder, cache), Contents::read_only,
-                                    "still_cos");
-                m_still_sin.emplace(cache.still_sin, table_bytes(decoder, cache), Contents::read_only,
-                                    "still_sin");
+            if (cache.local_cos != nullptr) {
+                m_local_cos.emplace(cache.local_cos, table_bytes(decoder, cache), Contents::read_only,
+                                    "local_cos");
+                m_local_sin.emplace(cache.local_sin, table_bytes(decoder, cache), Contents::read_only,
+                                    "local_sin");
             }
             const auto see = [this](const void* at, int64_t bytes, const char* name) {
                 m_entries.push_back(
@@ -147,11 +149,11 @@ private:
 
     private:
         static size_t table_bytes(const SimtDecoder& decoder, const kernels::DeviceCache& cache) {
-            return static_cast<size_t>(cache.capacity * decoder.m_model.head_dim / 2) * sizeof(float);
+            return static_cast<size_t>(cache.capacity * decoder.m_model.turned / 2) * sizeof(float);
         }
         std::vector<std::unique_ptr<Visible>> m_entries;
         Visible m_cos, m_sin;
-        std::optional<Visible> m_still_cos, m_still_sin; ///< of layers that turn nothing
+        std::optional<Visible> m_local_cos, m_local_sin;
         std::optional<Visible> m_logits;
     };
 

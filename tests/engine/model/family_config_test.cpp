@@ -303,7 +303,15 @@ TEST_CASE("config.json: Gemma's windows alternate, its norms, scales and caps ar
                ContainsSubstring("sliding_attention.rope_type must be default"));
     CHECK_THAT(geometry_difference(parsed(family("gemma2")), bare).value_or(""),
                ContainsSubstring("soft cap"));
-    CHECK(refreshlab::missing_in(refreshlab::Kernels::gpu, two) == "norms of what attention and MLP add");
+    CHECK_FALSE(refreshlab::missing_in(refreshlab::Kernels::gpu, two));
+    CHECK(refreshlab::missing_in(refreshlab::Kernels::training, two) ==
+          "norms of what attention and MLP add");
+    ModelConfig part = parsed(family("phi3"));
+    for (const auto& [channels, computed] : {std::pair<int64_t, bool>{8, true}, {16, true}, {20, false}}) {
+        part.head_dim = 32;
+        part.rotary_dim = channels;
+        CHECK(refreshlab::missing_in(refreshlab::Kernels::gpu, part).has_value() != computed);
+    }
 }
 
 TEST_CASE("config.json: experts, and the layers that have them", "[model]") {
@@ -321,7 +329,8 @@ TEST_CASE("config.json: experts, and the layers that have them", "[model]") {
     CHECK_THAT(refused(family("mixtral"), R"({"num_local_experts": 2, "num_experts_per_tok": 3})"),
                ContainsSubstring("num_experts_per_tok (3)"));
     CHECK_THAT(refused(family("qwen3"), R"({"num_experts": 8})"), ContainsSubstring("num_experts"));
-    CHECK(refreshlab::missing_in(refreshlab::Kernels::training, eight) == "routed experts");
+    for (const auto kernels : {refreshlab::Kernels::gpu, refreshlab::Kernels::training})
+        CHECK(refreshlab::missing_in(kernels, eight) == "routed experts");
 }
 
 TEST_CASE("geometry: families may differ, what the columns mean may not", "[model]") {

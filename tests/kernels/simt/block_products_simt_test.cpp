@@ -45,8 +45,10 @@ at::Tensor taken(const Array<float>& out, int64_t rows, int64_t launched, int64_
 
 /// The rows, norm and matrices of a product after a norm.
 struct Normed {
-    Normed(Random& random, BlockType type, int64_t hidden, const std::vector<int64_t>& outputs, bool biased)
-        : x(random.normal({most_rows, hidden}, 2.0))
+    Normed(Random& random, BlockType type, int64_t hidden, const std::vector<int64_t>& outputs, bool biased,
+           const Kind& of_model)
+        : kind(of_model)
+        , x(random.normal({most_rows, hidden}, 2.0))
         , norm(random, {hidden}, WeightType::bf16, "norm", 0.3, 1.0)
         , width(hidden - random.between(0, 7)) {
         x.narrow(1, width, hidden - width).zero_();
@@ -54,7 +56,7 @@ struct Normed {
             matrices.emplace_back(random, type, n, hidden, biased, "matrix");
     }
     [[nodiscard]] at::Tensor product(size_t m) const {
-        return matrices[m].product(kernels::reference::rms_norm(x, norm.values, eps, width));
+        return matrices[m].product(kind.norm(x, norm, eps, width));
     }
     template <typename Inputs, typename Launch>
     [[nodiscard]] at::Tensor run(Inputs in, float* Inputs::*to, int64_t outputs, int64_t rows,
@@ -65,7 +67,8 @@ struct Normed {
         in.type = WeightType::bf16;
         in.state = state.data();
         in.x = in_x.data();
-        in.norm = norm.device.data();
+        if (kind.normed) in.norm = norm.device.data();
+        in.norm_offset = kind.norm_offset;
         in.hidden = x.size(1);
         in.width = width;
         in.eps = eps;
@@ -74,6 +77,7 @@ struct Normed {
         launch(in, nullptr);
         return taken(out, rows, launched, outputs, std::nanf(""));
     }
+    Kind kind;
     at::Tensor x;
     Weights norm;
     int64_t width;
@@ -81,8 +85,8 @@ struct Normed {
 };
 
 Case norm_product_case(Random& random, BlockType type, int64_t hidden, const std::vector<int64_t>& outputs,
-                       bool biased) {
-    auto of = std::make_shared<Normed>(random, type, hidden, outputs, biased);
+                       bool biased, const Kind& kind = {}) {
+    auto of = std::make_shared<Normed>(random, type, hidden, outputs, biased, kind);
     std::vector<at::Tensor> expected;
     for (size_t m = 0; m < outputs.size(); ++m)
         expected.push_back(of->product(m));
@@ -97,28 +101,35 @@ Case norm_product_case(Random& random, BlockType type, int64_t hidden, const std
             }};
 }
 
-Case gate_up_case(Random& random, BlockType type, int64_t hidden, int64_t outputs, bool biased) {
-    auto of = std::make_shared<Normed>(random, type, hidden, std::vector<int64_t>{outputs, outputs}, biased);
-    return {kernels::reference::silu_mul(of->product(0), of->product(1)),
+Case gate_up_case(Random& random, BlockType type, int64_t hidden, int64_t outputs, bool biased,
+                  const Kind& kind = {}) {
+    auto of =
+        std::make_shared<Normed>(random, type, hidden, std::vector<int64_t>{outputs, outputs}, biased, kind);
+    return {kernels::reference::gated(kind.activation, of->product(0), of->product(1)),
             [=](int64_t rows, int64_t launched) {
                 gpu::NormGateUpInputs in;
                 in.gate = of->matrices[0].in_use;
                 in.up = of->matrices[1].in_use;
+                in.activation = of->kind.activation;
                 return of->run(in, &gpu::NormGateUpInputs::inner, outputs, rows, launched,
                                gpu::launch_norm_gate_up);
             }};
 }
 
-Case head_case(Random& random, BlockType type, int64_t hidden, int64_t outputs) {
-    auto of = std::make_shared<Normed>(random, type, hidden, std::vector<int64_t>{outputs}, false);
-    return {of->product(0), [=](int64_t rows, int64_t launched) {
+Case head_case(Random& random, BlockType type, int64_t hidden, int64_t outputs, const Kind& kind = {}) {
+    auto of = std::make_shared<Normed>(random, type, hidden, std::vector<int64_t>{outputs}, false, kind);
+    at::Tensor logits = of->product(0);
+    if (kind.cap > 0) kernels::reference::soft_cap_(logits, kind.cap);
+    return {logits, [=](int64_t rows, int64_t launched) {
                 gpu::HeadInputs in;
                 in.head = of->matrices[0].in_use;
+                in.cap = of->kind.cap;
                 return of->run(in, &gpu::HeadInputs::logits, outputs, rows, launched, gpu::launch_head);
             }};
 }
 
-Case onto_case(Random& random, BlockType type, int64_t inputs, int64_t outputs, bool biased, float p) {
+Case onto_case(Random& random, BlockType type, int64_t inputs, int64_t outputs, bool biased, float p,
+               bool adds = true) {
     const at::Tensor y = random.normal({most_rows, inputs}), x = random.normal({most_rows, outputs});
     auto matrix = std::make_shared<BlockMatrix>(random, type, outputs, inputs, biased, "matrix");
     const auto seed = static_cast<uint64_t>(random.between(0, int64_t{1} << 60));
@@ -128,7 +139,7 @@ Case onto_case(Random& random, BlockType type, int64_t inputs, int64_t outputs, 
     std::vector<int32_t> passes(most_rows);
     std::iota(passes.begin(), passes.end(), 0);
     kernels::dropout_rows_(branch, {seed, position, 5, 0}, passes, site, p);
-    return {x + branch, [=](int64_t rows, int64_t launched) {
+    return {adds ? x + branch : branch, [=](int64_t rows, int64_t launched) {
                 const auto state = state_on_device(rows - 1, position, 0, seed);
                 const auto in_y = floats_on_device(y.narrow(0, 0, launched), "in");
                 at::Tensor before = at::full({launched, outputs}, 7.0F);
@@ -142,6 +153,7 @@ Case onto_case(Random& random, BlockType type, int64_t inputs, int64_t outputs, 
                 in.x = onto.data();
                 in.dropout = {p, 5, static_cast<uint32_t>(site)};
                 in.rows = launched;
+                in.adds = adds;
                 gpu::launch_product_onto(in, nullptr);
                 return taken(onto, rows, launched, outputs, 7.0F);
             }};
@@ -204,6 +216,12 @@ TEST_CASE("a step's products with matrices in blocks equal the references of the
         check(onto_case(random, type, 544, 32, biased, 0.3F), {1, 2, 4, 8, 9});
         check(onto_case(random, type, 32 * random.between(1, 34), 16, !biased, 0.0F), {1, 9});
         check(head_case(random, type, 288, 144), {1, 2, 9});
+        for (const Kind& kind : other_kinds) {
+            check(norm_product_case(random, type, 64, {16, 16, 16}, biased, kind), {1, 9});
+            check(gate_up_case(random, type, 64, 32, biased, kind), {1, 9});
+            check(head_case(random, type, 64, 80, kind), {1, 9});
+        }
+        check(onto_case(random, type, 64, 32, biased, 0.0F, false), {1, 9});
     }
 }
 

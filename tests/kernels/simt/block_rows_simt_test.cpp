@@ -30,14 +30,14 @@ public:
         int64_t all = 0;
         for (const int64_t n : outputs)
             all += n;
-        m_before = random.normal({most_rows, then == Then::silu_mul ? outputs[0] : all});
+        m_before = random.normal({most_rows, then == Then::gated ? outputs[0] : all});
     }
 
     [[nodiscard]] at::Tensor expected() const {
         std::vector<at::Tensor> parts;
         for (const BlockMatrix& m : m_matrices)
             parts.push_back(m.product(m_x.to(at::kFloat), m.rounded()));
-        if (m_then == Then::silu_mul) return kernels::reference::silu_mul(parts[0], parts[1]);
+        if (m_then == Then::gated) return kernels::reference::silu_mul(parts[0], parts[1]);
         const at::Tensor all = at::cat(parts, 1);
         return m_then == Then::onto ? m_before + all : all;
     }
@@ -46,7 +46,7 @@ public:
     [[nodiscard]] at::Tensor run(int64_t first, int64_t rows) const {
         const auto x = bytes_on_device(m_x.narrow(0, first, rows), "in");
         const auto onto = bytes_on_device(m_before.narrow(0, first, rows), "out", Contents::written);
-        const at::ScalarType of_out = m_then == Then::silu_mul ? at::kBFloat16 : at::kFloat;
+        const at::ScalarType of_out = m_then == Then::gated ? at::kBFloat16 : at::kFloat;
         const int64_t outputs = m_before.size(1);
         const Array<uint8_t> out(static_cast<size_t>(rows * outputs) * c10::elementSize(of_out), "out");
         const Array<uint8_t>& to = m_then == Then::onto ? onto : out;
@@ -60,7 +60,7 @@ public:
         in.outputs = m_matrices[0].in_use.outputs;
         for (size_t m = 1; m < m_matrices.size(); ++m) {
             const gpu::Matrix& other = m_matrices[m].in_use;
-            if (m_then == Then::silu_mul) {
+            if (m_then == Then::gated) {
                 in.up = other.data;
                 in.up_bias = other.bias;
             } else {
@@ -113,14 +113,14 @@ void check(const Product& product, int64_t most, const std::vector<int64_t>& cou
 }
 
 std::vector<int64_t> outputs_of(Then then, int64_t n) {
-    return then == Then::silu_mul ? std::vector<int64_t>{n, n} : std::vector<int64_t>{n};
+    return then == Then::gated ? std::vector<int64_t>{n, n} : std::vector<int64_t>{n};
 }
 
 TEST_CASE("products of many rows with matrices in blocks equal the reference, and a row keeps its bits",
           "[simt][blocks]") {
     Random random(1411);
     for (const BlockType type : block_types) {
-        for (const Then then : {Then::store, Then::onto, Then::silu_mul}) {
+        for (const Then then : {Then::store, Then::onto, Then::gated}) {
             const int64_t inputs = 32 * random.between(3, 6),
                           outputs = random.pick(std::vector<int64_t>{48, 80});
             CAPTURE(static_cast<int>(type), static_cast<int>(then), inputs, outputs);
@@ -128,7 +128,7 @@ TEST_CASE("products of many rows with matrices in blocks equal the reference, an
                   {2, 7, 9, 16, 33, 64, 65});
         }
         for (const int64_t inputs : {32, 64, 1056}) {
-            const Then then = random.pick(std::vector<Then>{Then::store, Then::onto, Then::silu_mul});
+            const Then then = random.pick(std::vector<Then>{Then::store, Then::onto, Then::gated});
             CAPTURE(static_cast<int>(type), static_cast<int>(then), inputs);
             check(Product(random, type, then, 9, inputs, outputs_of(then, 16)), 9, {2, 8});
         }
@@ -148,7 +148,7 @@ TEST_CASE("long matrices in blocks get blocks of every shape, which the smallest
             CAPTURE(static_cast<int>(type), outputs, rows);
             check(Product(random, type, Then::onto, rows, 32, {outputs}), rows, {1});
         }
-        check(Product(random, type, Then::silu_mul, 33, 32, {4304, 4304}), 33, {2});
+        check(Product(random, type, Then::gated, 33, 32, {4304, 4304}), 33, {2});
     }
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("products of many rows with matrices in blocks have the same bits in e
           "[simt][blocks]") {
     Random random(1413);
     for (const BlockType type : block_types) {
-        const Product product(random, type, Then::silu_mul, 19, 160, {48, 48});
+        const Product product(random, type, Then::gated, 19, 160, {48, 48});
         at::Tensor first;
         simt::in_orders(3, [&](uint64_t order) {
             const at::Tensor got = product.run(0, 19);

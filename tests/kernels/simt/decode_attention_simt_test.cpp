@@ -25,6 +25,16 @@ struct Shape {
     int64_t kv_heads = 1, group = 1, head_dim = 32, position = 0, window = 0, rows = 1;
     bool q_norm = false, k_norm = false;
     float dropout = 0;
+    /// What models differ in: channels of a head that turn (-1: all), norms by an offset + weight, scores.
+    int64_t turned = -1;
+    double norm_offset = 0, query_scale = 1, cap = 0;
+    [[nodiscard]] int64_t pairs() const { return (turned < 0 ? head_dim : turned) / 2; }
+    void draw_kind(Random& random) {
+        turned = random.pick(std::vector<int64_t>{-1, -1, 0, head_dim / 16 * 8});
+        norm_offset = random.pick(std::vector<double>{0, 1});
+        query_scale = random.pick(std::vector<double>{1, 1.7});
+        cap = random.pick(std::vector<double>{0, 1.5});
+    }
     [[nodiscard]] int64_t heads() const { return kv_heads * group; }
     [[nodiscard]] int64_t first() const {
         return window > 0 ? std::max<int64_t>(position - window + 1, 0) : 0;
@@ -43,7 +53,7 @@ public:
         , values(random.normal({s.kv_heads, capacity, s.head_dim}, 1.0, dtype_of(s.type)))
         , q_norm(random, {s.head_dim}, s.type, "q norm", 0.3, 1.0)
         , k_norm(random, {s.head_dim}, s.type, "k norm", 0.3, 1.0) {
-        const at::Tensor angle = random.normal({capacity, s.head_dim / 2}, 2.0);
+        const at::Tensor angle = random.normal({capacity, s.pairs()}, 2.0);
         cosines = angle.cos();
         sines = angle.sin();
     }
@@ -51,9 +61,11 @@ public:
     [[nodiscard]] at::Tensor rotated(int64_t first_head, int64_t heads, const at::Tensor& norm) const {
         at::Tensor x = qkv.narrow(1, first_head, heads).clone(); // rotated in place
         if (norm.defined())
-            x = kernels::reference::rms_norm(x.view({-1, s.head_dim}), norm, eps).view(x.sizes());
-        kernels::reference::rope_(x, cosines[s.position].unsqueeze(0).expand({s.rows, s.head_dim / 2}),
-                                  sines[s.position].unsqueeze(0).expand({s.rows, s.head_dim / 2}));
+            x = kernels::reference::rms_norm(x.view({-1, s.head_dim}), norm + s.norm_offset, eps)
+                    .view(x.sizes());
+        if (s.turned != 0)
+            kernels::reference::rope_(x, cosines[s.position].unsqueeze(0).expand({s.rows, s.pairs()}),
+                                      sines[s.position].unsqueeze(0).expand({s.rows, s.pairs()}));
         return x;
     }
     /// What row 0 writes at column `position`, of the cache's type: [rows, kv_heads, head_dim].
@@ -81,7 +93,8 @@ public:
         in.first_visible = first;
         in.own_k = own_k.to(at::kFloat);
         in.own_v = own_values().to(at::kFloat);
-        in.scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
+        in.scale = s.query_scale / std::sqrt(static_cast<double>(s.head_dim));
+        in.soft_cap = s.cap;
         std::vector<int32_t> passes;
         for (int32_t r = 0; r < s.rows; ++r)
             passes.push_back(r);
@@ -192,8 +205,12 @@ Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false,
     in.q_norm = s.q_norm ? l.q_norm.device.data() : nullptr;
     in.k_norm = s.k_norm ? l.k_norm.device.data() : nullptr;
     in.eps = eps;
-    in.cos = cosines.data();
-    in.sin = sines.data();
+    in.norm_offset = s.norm_offset;
+    in.cos = s.turned == 0 ? nullptr : cosines.data();
+    in.sin = s.turned == 0 ? nullptr : sines.data();
+    in.turned = std::max<int64_t>(s.turned, 0);
+    in.query_scale = s.query_scale;
+    in.cap = s.cap;
     in.k_cache = keys.data();
     in.v_cache = values.data();
     in.heads = s.heads();
@@ -239,7 +256,7 @@ Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false,
 
 void check(Random& random, const Shape& s) {
     CAPTURE(static_cast<int>(s.type), s.kv_heads, s.group, s.head_dim, s.position, s.window, s.rows, s.q_norm,
-            s.k_norm, s.dropout);
+            s.k_norm, s.dropout, s.turned, s.norm_offset, s.query_scale, s.cap);
     const Layer l(random, s);
     const Result got = run(l, s.rows, s.rows, true);
     at::Tensor own = l.own_keys();
@@ -291,6 +308,7 @@ TEST_CASE("attention of a decode step on the host machine equals the reference",
         const bool rounds = s.k_norm && s.type != WeightType::f32;
         s.rows = rounds || s.head_dim * s.group > 512 ? 1 : 2;
         s.dropout = s.rows > 1 ? 0.25F : 0.0F;
+        s.draw_kind(random);
         check(random, s);
     }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/decode/decode_kernels.h"
+#include "kernels/ops/dense.h"
 #include "kernels/simt/harness.h"
 #include "tests/kernels/kernel_fixture.h"
 
@@ -77,6 +78,21 @@ struct Weights {
     at::Tensor values;
     Array<uint8_t> device;
 };
+
+/// What models differ in: norms, or none in front of a product; the activation; a cap of logits.
+struct Kind {
+    bool normed = true;
+    double norm_offset = 0, cap = 0;
+    kernels::Activation activation = kernels::Activation::silu;
+    /// \param width  0: that of x
+    [[nodiscard]] at::Tensor norm(const at::Tensor& x, const Weights& weights, double eps,
+                                  int64_t width = 0) const {
+        if (!normed) return x;
+        return kernels::reference::rms_norm(x, weights.values + norm_offset, eps,
+                                            width > 0 ? width : x.size(1));
+    }
+};
+inline const std::vector<Kind> other_kinds{{false, 0, 0.9, kernels::Activation::gelu_tanh}, {true, 1.0}};
 
 /// A matrix with or without a bias.
 struct TestMatrix {

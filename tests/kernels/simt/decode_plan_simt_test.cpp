@@ -24,12 +24,15 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
         MatrixForm form, embedding, head;
         std::vector<bool> attends;
         int64_t vocab;
+        bool other_norms = false; ///< of what is added alone, and of all heads together
     };
     using enum MatrixForm;
-    const std::vector<Kind> kinds{{WeightType::bf16, numbers, numbers, numbers, {}, 330},
-                                  {WeightType::f32, numbers, numbers, numbers, {true, false, true}, 330},
-                                  {WeightType::bf16, q4_0, q8_0, q4_1, {false, true, true}, 336},
-                                  {WeightType::bf16, q8_0, numbers, numbers, {}, 330}};
+    const std::vector<Kind> kinds{
+        {WeightType::bf16, numbers, numbers, numbers, {}, 330},
+        {WeightType::f32, numbers, numbers, numbers, {true, false, true}, 330},
+        {WeightType::bf16, q4_0, q8_0, q4_1, {false, true, true}, 336},
+        {WeightType::bf16, q8_0, numbers, numbers, {}, 330, true},
+        {WeightType::f16, numbers, numbers, numbers, {true, false, true}, 330, true}};
     for (const Kind& kind : kinds) {
         for (const int64_t rows : {1, 2, 9, 10, 20, 40}) {
             shape.type = kind.type;
@@ -38,6 +41,8 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
             shape.head_form = kind.head;
             shape.attends = kind.attends;
             shape.vocab = kind.vocab;
+            shape.qk_norm = shape.qk_norm_whole = shape.branch_norms = kind.other_norms;
+            shape.pre_norms = !kind.other_norms;
             shape.rows = rows;
             shape.context = 300;
             shape.capacity = 520;

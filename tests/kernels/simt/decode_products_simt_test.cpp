@@ -51,14 +51,14 @@ at::Tensor taken(const Array<float>& out, int64_t rows, int64_t launched, int64_
 }
 
 Case norm_product_case(Random& random, WeightType type, int64_t hidden, const std::array<int64_t, 3>& outputs,
-                       bool biased, int64_t most_rows = usual_rows) {
+                       bool biased, int64_t most_rows = usual_rows, const Kind& kind = {}) {
     const int64_t width = hidden - random.between(0, 7);
     at::Tensor x = random.normal({most_rows, hidden}, 2.0);
     x.narrow(1, width, hidden - width).zero_();
     auto norm = std::make_shared<Weights>(random, at::IntArrayRef{hidden}, type, "norm", 0.3, 1.0);
     auto matrices = std::make_shared<std::deque<TestMatrix>>();
     std::vector<at::Tensor> expected;
-    const at::Tensor h = kernels::reference::rms_norm(x, norm->values, eps, width);
+    const at::Tensor h = kind.norm(x, *norm, eps, width);
     int64_t total = 0;
     for (const int64_t n : outputs) {
         total += n;
@@ -75,7 +75,8 @@ Case norm_product_case(Random& random, WeightType type, int64_t hidden, const st
                 in.type = type;
                 in.state = state.data();
                 in.x = in_x.data();
-                in.norm = norm->device.data();
+                if (kind.normed) in.norm = norm->device.data();
+                in.norm_offset = kind.norm_offset;
                 in.hidden = hidden;
                 in.width = width;
                 in.eps = eps;
@@ -89,14 +90,14 @@ Case norm_product_case(Random& random, WeightType type, int64_t hidden, const st
 }
 
 Case gate_up_case(Random& random, WeightType type, int64_t hidden, int64_t outputs, bool biased,
-                  int64_t most_rows = usual_rows) {
+                  int64_t most_rows = usual_rows, const Kind& kind = {}) {
     const at::Tensor x = random.normal({most_rows, hidden}, 2.0);
     auto norm = std::make_shared<Weights>(random, at::IntArrayRef{hidden}, type, "norm", 0.3, 1.0);
     auto gate = std::make_shared<TestMatrix>(random, outputs, hidden, type, biased, "gate");
     auto up = std::make_shared<TestMatrix>(random, outputs, hidden, type, biased, "up");
-    const at::Tensor h = kernels::reference::rms_norm(x, norm->values, eps);
-    const at::Tensor expected = kernels::reference::silu_mul(
-        kernels::reference::linear(h, gate->weight.values, gate->reference_bias()),
+    const at::Tensor h = kind.norm(x, *norm, eps);
+    const at::Tensor expected = kernels::reference::gated(
+        kind.activation, kernels::reference::linear(h, gate->weight.values, gate->reference_bias()),
         kernels::reference::linear(h, up->weight.values, up->reference_bias()));
     return {expected, [=](int64_t rows, int64_t launched) {
                 const auto state = state_on_device(rows - 1);
@@ -106,7 +107,9 @@ Case gate_up_case(Random& random, WeightType type, int64_t hidden, int64_t outpu
                 in.type = type;
                 in.state = state.data();
                 in.x = in_x.data();
-                in.norm = norm->device.data();
+                if (kind.normed) in.norm = norm->device.data();
+                in.norm_offset = kind.norm_offset;
+                in.activation = kind.activation;
                 in.hidden = in.width = hidden;
                 in.eps = eps;
                 in.gate = gate->in_use;
@@ -119,12 +122,13 @@ Case gate_up_case(Random& random, WeightType type, int64_t hidden, int64_t outpu
 }
 
 Case head_case(Random& random, WeightType type, int64_t hidden, int64_t outputs,
-               int64_t most_rows = usual_rows) {
+               int64_t most_rows = usual_rows, const Kind& kind = {}) {
     const at::Tensor x = random.normal({most_rows, hidden}, 2.0);
     auto norm = std::make_shared<Weights>(random, at::IntArrayRef{hidden}, type, "norm", 0.3, 1.0);
     auto head = std::make_shared<TestMatrix>(random, outputs, hidden, type, false, "head");
-    const at::Tensor h = kernels::reference::rms_norm(x, norm->values, eps);
-    return {kernels::reference::linear(h, head->weight.values), [=](int64_t rows, int64_t launched) {
+    at::Tensor expected = kernels::reference::linear(kind.norm(x, *norm, eps), head->weight.values);
+    if (kind.cap > 0) kernels::reference::soft_cap_(expected, kind.cap);
+    return {expected, [=](int64_t rows, int64_t launched) {
                 const auto state = state_on_device(rows - 1);
                 const auto in_x = floats_on_device(x.narrow(0, 0, launched), "x");
                 const Array<float> logits(static_cast<size_t>(launched * outputs), "logits");
@@ -132,7 +136,9 @@ Case head_case(Random& random, WeightType type, int64_t hidden, int64_t outputs,
                 in.type = type;
                 in.state = state.data();
                 in.x = in_x.data();
-                in.norm = norm->device.data();
+                if (kind.normed) in.norm = norm->device.data();
+                in.norm_offset = kind.norm_offset;
+                in.cap = kind.cap;
                 in.hidden = in.width = hidden;
                 in.eps = eps;
                 in.head = head->in_use;
@@ -144,7 +150,7 @@ Case head_case(Random& random, WeightType type, int64_t hidden, int64_t outputs,
 }
 
 Case onto_case(Random& random, WeightType type, int64_t inputs, int64_t outputs, bool biased, float p,
-               int64_t most_rows = usual_rows, double scale = 1) {
+               int64_t most_rows = usual_rows, double scale = 1, bool adds = true) {
     const at::Tensor y = random.normal({most_rows, inputs}, scale),
                      x = random.normal({most_rows, outputs}, scale);
     auto matrix = std::make_shared<TestMatrix>(random, outputs, inputs, type, biased, "matrix");
@@ -157,7 +163,7 @@ Case onto_case(Random& random, WeightType type, int64_t inputs, int64_t outputs,
     for (int32_t r = 0; r < most_rows; ++r)
         passes.push_back(r);
     kernels::dropout_rows_(branch, {seed, position, 5, 0}, passes, site, p);
-    return {x + branch, [=](int64_t rows, int64_t launched) {
+    return {adds ? x + branch : branch, [=](int64_t rows, int64_t launched) {
                 const auto state = state_on_device(rows - 1, position, 0, seed);
                 const auto in_y = floats_on_device(y.narrow(0, 0, launched), "in");
                 at::Tensor before = at::full({launched, outputs}, 7.0F);
@@ -171,6 +177,7 @@ Case onto_case(Random& random, WeightType type, int64_t inputs, int64_t outputs,
                 in.x = onto.data();
                 in.dropout = {p, 5, static_cast<uint32_t>(site)};
                 in.rows = launched;
+                in.adds = adds;
                 gpu::launch_product_onto(in, nullptr);
                 return taken(onto, rows, launched, outputs, 7.0F);
             }};
@@ -187,9 +194,11 @@ TEST_CASE("a token's embedding becomes every row", "[simt][decode]") {
             const Array<float> x(static_cast<size_t>(usual_rows * hidden), "x");
             gpu::EmbedInputs in{type, embedding.device.data(), state.data(), x.data(), usual_rows, hidden,
                                 false};
+            in.scale = rows % 2 == 0 ? 1.0F : 7.7F;
             gpu::launch_embed(in, nullptr);
             const at::Tensor got = taken(x, rows, usual_rows, hidden, std::nanf(""));
-            REQUIRE(same_bits(got, embedding.values[token].unsqueeze(0).expand({rows, hidden})));
+            const at::Tensor scaled = embedding.values[token] * in.scale;
+            REQUIRE(same_bits(got, scaled.unsqueeze(0).expand({rows, hidden})));
         }
     }
 }
@@ -209,6 +218,72 @@ TEST_CASE("products of a decode step on the host machine equal the references", 
         check(onto_case(random, type, 264, 16 + odd, biased, 0.0F), row_counts);
         check(onto_case(random, type, 8 * random.between(1, 40), odd, !biased, 0.3F), row_counts);
         check(head_case(random, type, 264, 64 + odd), {1, 2, 9});
+    }
+}
+
+TEST_CASE("products of a decode step in the kinds that models have them in", "[simt][decode]") {
+    Random random(1208);
+    for (const WeightType type : weight_types) {
+        for (const Kind& kind : other_kinds) {
+            CAPTURE(static_cast<int>(type), kind.normed);
+            check(norm_product_case(random, type, 72, {5, 3, 9}, true, 10, kind), {1, 9});
+            check(gate_up_case(random, type, 72, 19, true, 10, kind), {1, 9});
+            check(head_case(random, type, 72, 70, 10, kind), {1, 9});
+        }
+        check(onto_case(random, type, 72, 19, true, 0.0F, 10, 1, false), {1, 9});
+    }
+}
+
+TEST_CASE("norms over whole rows equal the reference, in place or onto the residual under dropout",
+          "[simt][decode]") {
+    Random random(1209);
+    for (const WeightType type : weight_types) {
+        const int64_t q = 8 * random.between(1, 600), k = 24, v = 16, rows = 5, all = q + k + v;
+        const double offset = random.pick(std::vector<double>{0, 1});
+        CAPTURE(static_cast<int>(type), q, offset);
+        const Weights q_norm(random, {q}, type, "q norm", 0.3, 1.0), k_norm(random, {k}, type, "k norm");
+        const at::Tensor x = random.normal({rows, all}, 2.0), onto = random.normal({rows, q});
+        const auto normed = [&](int64_t first, const Weights& norm, int64_t width) {
+            return kernels::reference::rms_norm(x.narrow(1, first, norm.values.size(0)).contiguous(),
+                                                norm.values + offset, eps, width);
+        };
+        const auto run = [&](int64_t live, bool adds, float p) {
+            const auto state = state_on_device(live - 1, 77, 0, 13);
+            const auto in_x = floats_on_device(x, "x", Contents::written),
+                       out = floats_on_device(onto, "onto", Contents::written);
+            gpu::NormRowsInputs in;
+            in.type = type;
+            in.state = state.data();
+            in.runs[0] = {in_x.data(), adds ? out.data() : in_x.data(), q_norm.device.data(), q, q - 3};
+            if (!adds) in.runs[1] = {in_x.data() + q, in_x.data() + q, k_norm.device.data(), k, k};
+            in.in_stride = all;
+            in.out_stride = adds ? q : all;
+            in.eps = eps;
+            in.norm_offset = offset;
+            in.dropout = {p, 5, static_cast<uint32_t>(kernels::DropoutSite::mlp_output)};
+            in.rows = rows;
+            in.adds = adds;
+            gpu::launch_norm_rows(in, nullptr);
+            return adds ? tensor_of(out, {rows, q}) : tensor_of(in_x, {rows, all});
+        };
+        at::Tensor branch = normed(0, q_norm, q - 3);
+        const at::Tensor in_place = at::cat({branch, normed(q, k_norm, k), x.narrow(1, q + k, v)}, 1);
+        kernels::dropout_rows_(branch, {13, 77, 5, 0}, std::vector<int32_t>{0, 1, 2, 3, 4},
+                               kernels::DropoutSite::mlp_output, 0.3F);
+        at::Tensor first;
+        simt::in_orders(2, [&](uint64_t order) {
+            const at::Tensor got = run(rows, true, 0.3F);
+            if (order == 0) first = got;
+            REQUIRE(same_bits(got, first));
+        });
+        REQUIRE(relative_error(first, onto + branch) <= tolerance);
+        const at::Tensor got = run(rows, false, 0);
+        REQUIRE(relative_error(got, in_place) <= tolerance);
+        REQUIRE(same_bits(got.narrow(1, q + k, v), x.narrow(1, q + k, v)));
+        // Rows that the step has not stay as they are.
+        const at::Tensor some = run(2, false, 0);
+        REQUIRE(same_bits(some.narrow(0, 0, 2), got.narrow(0, 0, 2)));
+        REQUIRE(same_bits(some.narrow(0, 2, rows - 2), x.narrow(0, 2, rows - 2)));
     }
 }
 

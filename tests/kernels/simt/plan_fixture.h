@@ -28,6 +28,7 @@ public:
         model.head_dim = s.head_dim;
         model.vocab = s.vocab;
         model.norm_eps = 1e-5;
+        model.qk_norm_whole = s.qk_norm_whole;
         model.final_norm = numbers(s.hidden, s.type);
         const auto matrix_of = [&](MatrixForm form, int64_t outputs, int64_t inputs) {
             return DeviceMatrix{bytes(matrix_bytes(s.type, form, outputs, inputs)), nullptr, outputs, inputs,
@@ -40,8 +41,18 @@ public:
         model.head = matrix_of(s.head_form, s.vocab, s.hidden);
         for (int64_t l = 0; l < s.layers; ++l) {
             DeviceModel::Layer& layer = model.layers.emplace_back();
-            layer.input_norm = numbers(s.hidden, s.type);
-            layer.post_norm = numbers(s.hidden, s.type);
+            if (s.pre_norms) {
+                layer.input_norm = numbers(s.hidden, s.type);
+                layer.post_norm = numbers(s.hidden, s.type);
+            }
+            if (s.branch_norms) {
+                layer.o_norm = numbers(s.hidden, s.type);
+                layer.down_norm = numbers(s.hidden, s.type);
+            }
+            if (s.qk_norm) {
+                layer.q_norm = numbers((s.qk_norm_whole ? s.heads : 1) * s.head_dim, s.type);
+                layer.k_norm = numbers((s.qk_norm_whole ? s.kv_heads : 1) * s.head_dim, s.type);
+            }
             layer.k = matrix(s.kv_heads * s.head_dim, s.hidden);
             layer.v = matrix(s.kv_heads * s.head_dim, s.hidden);
             if (s.attends.empty() || s.attends[static_cast<size_t>(l)]) {

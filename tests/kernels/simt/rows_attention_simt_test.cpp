@@ -16,6 +16,7 @@ double tolerance(WeightType type) {
 
 struct Shape {
     int64_t group, kv_heads, head_dim, rows, first, window;
+    double query_scale = 1, cap = 0;
     [[nodiscard]] int64_t heads() const { return group * kv_heads; }
     [[nodiscard]] int64_t least_seen(int64_t row) const {
         return window > 0 ? std::max<int64_t>(first + row + 1 - window, 0) : 0;
@@ -47,7 +48,8 @@ public:
         }
         in.num_visible = ends;
         in.first_visible = begins;
-        in.scale = 1.0 / std::sqrt(static_cast<double>(m_shape.head_dim));
+        in.scale = m_shape.query_scale / std::sqrt(static_cast<double>(m_shape.head_dim));
+        in.soft_cap = m_shape.cap;
         return kernels::reference::attention(in);
     }
 
@@ -83,6 +85,8 @@ public:
         in.window = m_shape.window;
         in.parts = split ? parts.data() : nullptr;
         in.attended = out.data();
+        in.query_scale = m_shape.query_scale;
+        in.cap = m_shape.cap;
         gpu::launch_rows_attention(in, nullptr);
         return tensor_of(out, {rows, heads, head_dim}, dtype_of(m_type));
     }
@@ -119,7 +123,7 @@ private:
 
 void check(Random& random, WeightType type, const Shape& shape) {
     CAPTURE(static_cast<int>(type), shape.group, shape.kv_heads, shape.head_dim, shape.rows, shape.first,
-            shape.window);
+            shape.window, shape.cap);
     Case(random, type, shape).check(random);
 }
 
@@ -129,8 +133,8 @@ TEST_CASE("attention of many rows equals the reference, and a row keeps its bits
         check(random, type, {1, 2, 16, 3, 0, 0});
         check(random, type, {3, 2, 64, 13, 21, 0});
         check(random, type, {4, 1, 128, 17, random.between(0, 70), random.between(1, 40)});
-        check(random, type, {2, 1, 80, 40, 5, 7});
-        check(random, type, {16, 1, 256, 3, 61, 0});
+        check(random, type, {2, 1, 80, 40, 5, 7, 1.3, 1.5});
+        check(random, type, {16, 1, 256, 3, 61, 0, 0.7, 2});
         check(random, type, {3, 1, 80, 35, 11, 0}); // a tile of 32 rows, and another
         check(random, type, {5, 1, 16 * random.between(1, 16), 9, random.between(0, 40), 0});
     }

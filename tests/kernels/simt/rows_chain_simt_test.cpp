@@ -183,7 +183,7 @@ void pass(const Model& m, const Layer& layer, const Scratch& s, int64_t from, in
                                nullptr);
     product(m.o, s.attended.data(), x, hidden, Then::onto);
     norm(parts);
-    product(m.gate, s.h.data(), s.inner.data(), ffn, Then::silu_mul, &m.up);
+    product(m.gate, s.h.data(), s.inner.data(), ffn, Then::gated, &m.up);
     product(m.down, s.inner.data(), x, hidden, Then::onto);
     if (in_parts) norm(parts);
 }

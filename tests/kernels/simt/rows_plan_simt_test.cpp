@@ -50,6 +50,10 @@ TEST_CASE("a pass of many rows makes the launches of its plan, in that order", "
             require_plan(shape, {2, 300, logits}); // two of them, and one with the window
             require_plan(shape, {33, 240, logits});
         }
+        shape.qk_norm = shape.qk_norm_whole = shape.branch_norms = true;
+        shape.pre_norms = false;
+        require_plan(shape, {9, 0, Logits::last});
+        shape.qk_norm_whole = false;
         shape.capacity = 510; // more rows than the scratch holds: attention in two turns
         require_plan(shape, {70, 440, Logits::none});
     }

@@ -21,18 +21,22 @@ public:
     Product(Random& random, WeightType type, Then then, int64_t most_rows, int64_t inputs, int64_t outputs)
         : m_type(type)
         , m_then(then)
+        , m_activation(random.between(0, 1) == 1 ? kernels::Activation::gelu_tanh : kernels::Activation::silu)
+        , m_cap(then == Then::store && random.between(0, 2) == 0 ? 1.5 : 0)
         , m_x(random.normal({most_rows, inputs}))
         , m_before(random.normal({most_rows, outputs}))
         , m_matrix(random, outputs, inputs, type, random.between(0, 1) == 1, "matrix")
         , m_up(random, outputs, inputs, type, random.between(0, 1) == 1, "up") {}
 
-    [[nodiscard]] at::Tensor expected() const {
+    [[nodiscard]] at::Tensor expected(bool whole = true) const {
         const at::Tensor x = m_x.to(dtype_of(m_type)).to(at::kFloat);
         const auto of = [&](const TestMatrix& m) {
             return kernels::reference::linear(x, m.weight.values, m.reference_bias());
         };
-        if (m_then == Then::silu_mul) return kernels::reference::silu_mul(of(m_matrix), of(m_up));
-        return m_then == Then::onto ? m_before + of(m_matrix) : of(m_matrix);
+        if (m_then == Then::gated) return kernels::reference::gated(m_activation, of(m_matrix), of(m_up));
+        at::Tensor y = of(m_matrix);
+        if (m_cap > 0 && whole) kernels::reference::soft_cap_(y, m_cap);
+        return m_then == Then::onto ? m_before + y : y;
     }
 
     /// Rows [first, first + rows) alone in so many parts, merged as the kernels behind it do. What stands in out is never looked at.
@@ -64,7 +68,7 @@ public:
     [[nodiscard]] at::Tensor run(int64_t first, int64_t rows, int64_t apart = 0) const {
         const int64_t outputs = m_before.size(1), stride = outputs + apart;
         const auto x = bytes_on_device(m_x.narrow(0, first, rows).to(dtype_of(m_type)), "in");
-        const at::ScalarType of_out = m_then == Then::silu_mul ? dtype_of(m_type) : at::kFloat;
+        const at::ScalarType of_out = m_then == Then::gated ? dtype_of(m_type) : at::kFloat;
         at::Tensor before = at::full({rows, stride}, nan);
         before.narrow(1, 0, outputs).copy_(m_before.narrow(0, first, rows));
         const auto onto = bytes_on_device(before, "out", Contents::written);
@@ -76,7 +80,7 @@ public:
         in.in = x.data();
         in.matrix = m_matrix.in_use.data;
         in.bias = m_matrix.in_use.bias;
-        if (m_then == Then::silu_mul) {
+        if (m_then == Then::gated) {
             in.up = m_up.in_use.data;
             in.up_bias = m_up.in_use.bias;
         }
@@ -85,6 +89,8 @@ public:
         in.outputs = outputs;
         in.out = to.data();
         in.out_stride = stride;
+        in.activation = m_activation;
+        in.cap = m_cap;
         gpu::launch_rows_product(in, nullptr);
         const at::Tensor all = tensor_of(to, {rows, stride}, of_out);
         REQUIRE(all.narrow(1, outputs, apart).isnan().all().item<bool>());
@@ -94,11 +100,13 @@ public:
 private:
     WeightType m_type;
     Then m_then;
+    kernels::Activation m_activation;
+    double m_cap; ///< of whole sums
     at::Tensor m_x, m_before;
     TestMatrix m_matrix, m_up;
 };
 
-const std::vector<Then> all_ends{Then::store, Then::onto, Then::silu_mul};
+const std::vector<Then> all_ends{Then::store, Then::onto, Then::gated};
 
 /// \return what all rows came to
 at::Tensor check(const Product& product, int64_t most, const std::vector<int64_t>& counts) {
@@ -147,12 +155,12 @@ TEST_CASE("groups of 128 rows, and the blocks that long matrices get", "[simt][r
     // Two tiles of a matrix, and gate and up: then the sums of 128 rows take all registers.
     REQUIRE(kernels::rows::product_form(kernels::MatrixForm::numbers, 70, 2200, false, 1).tiles == 2);
     (void)check(Product(random, WeightType::f16, Then::onto, 70, 8, 2200), 70, {9});
-    (void)check(Product(random, WeightType::bf16, Then::silu_mul, 70, 72, 83), 70, {65});
+    (void)check(Product(random, WeightType::bf16, Then::gated, 70, 72, 83), 70, {65});
     for (const int64_t outputs : {2200, 4300, 8500}) { // 2 and 4 pairs of warps; two tiles of a matrix
         const WeightType type = random.pick(weight_types);
         CAPTURE(outputs, static_cast<int>(type));
         (void)check(Product(random, type, Then::onto, 9, 8, outputs), 9, {2});
-        if (outputs < 8500) (void)check(Product(random, type, Then::silu_mul, 2, 8, outputs), 2, {1});
+        if (outputs < 8500) (void)check(Product(random, type, Then::gated, 2, 8, outputs), 2, {1});
     }
 }
 
@@ -166,7 +174,7 @@ TEST_CASE("products in parts of their inputs equal the reference, and a row keep
                 const int64_t outputs = random.between(1, 90), most = inputs > 1000 ? 9 : 66;
                 CAPTURE(static_cast<int>(type), static_cast<int>(then), inputs, count, outputs);
                 const Product product(random, type, then, most, inputs, outputs);
-                const at::Tensor all = product.run_parts(0, most, count), expected = product.expected();
+                const at::Tensor all = product.run_parts(0, most, count), expected = product.expected(false);
                 REQUIRE(relative_error(all, expected) <= tolerance);
                 for (const int64_t rows : {1, 7, 9, 33, 65}) {
                     if (rows > most) continue;
@@ -228,7 +236,7 @@ TEST_CASE("blocks of six pairs of warps make the bits of smaller ones", "[simt][
         REQUIRE(kernels::rows::product_form(kernels::MatrixForm::numbers, 34, of, gated, 1).wide());
         REQUIRE(!kernels::rows::product_form(kernels::MatrixForm::numbers, 9, of, gated, 1).wide());
         const WeightType type = gated ? WeightType::bf16 : WeightType::f16;
-        (void)check(Product(random, type, gated ? Then::silu_mul : Then::store, 34, 72, of), 34, {9});
+        (void)check(Product(random, type, gated ? Then::gated : Then::store, 34, 72, of), 34, {9});
     }
 }
 
@@ -280,9 +288,8 @@ TEST_CASE("products of many rows need no more shared memory than the smallest de
     Random random(1316);
     const Architecture smallest(86);
     for (const int64_t rows : {2, 9, 17, 33, 65}) // the largest blocks of each
-        (void)Product(random, WeightType::bf16, Then::silu_mul, rows, 8, rows == 33 ? 5700 : 4300)
-            .run(0, rows);
-    (void)Product(random, WeightType::f32, Then::silu_mul, 17, 8, 3).run(0, 17);
+        (void)Product(random, WeightType::bf16, Then::gated, rows, 8, rows == 33 ? 5700 : 4300).run(0, rows);
+    (void)Product(random, WeightType::f32, Then::gated, 17, 8, 3).run(0, 17);
 }
 
 TEST_CASE("products of many rows have the same bits in every order", "[simt][rows]") {

@@ -27,9 +27,11 @@ TEST_CASE("each row of a pass gets the embedding of its token", "[simt][rows]") 
         simt::in_orders(2, [&](uint64_t) {
             const Array<int32_t> tokens(ids, "tokens", Contents::read_only);
             const Array<float> x(static_cast<size_t>(rows * hidden), "x");
-            gpu::launch_rows_embed(
-                {type, embedding.device.data(), tokens.data(), rows, hidden, x.data(), false}, nullptr);
-            REQUIRE(same_bits(tensor_of(x, {rows, hidden}), embedding.values.index_select(0, index)));
+            const float scale = rows == 3 ? 7.7F : 1.0F;
+            gpu::launch_rows_embed({type, embedding.device.data(), tokens.data(), rows, hidden, x.data(),
+                                    false, kernels::MatrixForm::numbers, scale},
+                                   nullptr);
+            REQUIRE(same_bits(tensor_of(x, {rows, hidden}), embedding.values.index_select(0, index) * scale));
         });
     }
 }
@@ -105,6 +107,46 @@ TEST_CASE("a norm adds the parts of a product to the residual first", "[simt][ro
     }
 }
 
+TEST_CASE("a norm of what is added joins the residual, of one part or more; a row without a norm is rounded",
+          "[simt][rows]") {
+    Random random(1307);
+    for (const WeightType type : weight_types) {
+        for (const bool normed : {true, false}) {
+            const int64_t hidden = random.pick(std::vector<int64_t>{8, 264, 1696}), rows = 4,
+                          width = hidden - random.between(0, 7), count = random.between(1, 3);
+            const double offset = random.pick(std::vector<double>{0, 1});
+            CAPTURE(static_cast<int>(type), hidden, width, count, normed, offset);
+            at::Tensor x = random.normal({rows, hidden}, 2.0), parts = random.normal({count, rows, hidden});
+            for (const at::Tensor& t : {x, parts})
+                t.narrow(-1, width, hidden - width).zero_();
+            const Weights norm(random, {hidden}, type, "norm", 0.3, 1.0),
+                of_branch(random, {hidden}, type, "norm of the branch", 0.3, 1.0);
+            const at::Tensor onto =
+                x + kernels::reference::rms_norm(parts.sum(0), of_branch.values + offset, eps, width);
+            const at::Tensor expected =
+                normed ? kernels::reference::rms_norm(onto, norm.values + offset, eps, width) : onto;
+            at::Tensor first;
+            simt::in_orders(2, [&](uint64_t order) {
+                const auto in_x = floats_on_device(x, "x", Contents::written);
+                const auto in_parts = floats_on_device(parts, "parts");
+                const Array<uint8_t> out(static_cast<size_t>(x.numel() * kernels::bytes_of(type)), "out");
+                gpu::RowsNormInputs in{type,   in_x.data(), norm.device.data(), eps,  rows,
+                                       hidden, width,       out.data(),         false};
+                if (!normed) in.norm = nullptr;
+                in.parts = {count, in_parts.data()};
+                in.onto_norm = of_branch.device.data();
+                in.norm_offset = offset;
+                gpu::launch_rows_norm(in, nullptr);
+                REQUIRE(relative_error(tensor_of(in_x, x.sizes()), onto) <= tolerance);
+                const at::Tensor got = tensor_of(out, x.sizes(), dtype_of(type));
+                if (order == 0) first = got;
+                REQUIRE(same_bits(got, first));
+                REQUIRE(equal_but_rounding(got, expected, tolerance));
+            });
+        }
+    }
+}
+
 TEST_CASE("q, k and v are taken from the parts of their product", "[simt][rows]") {
     Random random(1306);
     for (const WeightType type : weight_types) {
@@ -174,29 +216,34 @@ TEST_CASE("q, k and v are taken from the parts of their product", "[simt][rows]"
 struct AppendCase {
     int64_t heads, kv_heads, head_dim, rows, first;
     bool normed;
+    int64_t turned; ///< -1: all
+    double norm_offset;
 };
 
 TEST_CASE("keys and values of many rows go into the cache behind norm and RoPE", "[simt][rows]") {
     Random random(1303);
     for (const WeightType type : weight_types) {
-        for (const AppendCase& c : {AppendCase{3, 1, 16, 2, 0, false}, AppendCase{4, 2, 80, 7, 5, true},
-                                    AppendCase{2, 2, 256, 3, 11, true}}) {
+        for (const AppendCase& c :
+             {AppendCase{3, 1, 16, 2, 0, false, -1, 0}, AppendCase{4, 2, 80, 7, 5, true, 24, 1},
+              AppendCase{2, 2, 256, 3, 11, true, -1, 0}, AppendCase{2, 1, 48, 3, 11, true, 0, 1}}) {
             CAPTURE(static_cast<int>(type), c.head_dim);
-            const int64_t all = c.heads + 2 * c.kv_heads, half = c.head_dim / 2;
+            const int64_t all = c.heads + 2 * c.kv_heads, pairs = (c.turned < 0 ? c.head_dim : c.turned) / 2;
             const int64_t capacity = c.first + c.rows + random.between(0, 3);
             const at::Tensor qkv = random.normal({c.rows, all, c.head_dim}, 2.0);
             const Weights q_norm(random, {c.head_dim}, type, "q norm", 0.3, 1.0),
                 k_norm(random, {c.head_dim}, type, "k norm", 0.3, 1.0);
-            const at::Tensor angles = random.normal({capacity, half}, 3.0);
+            const at::Tensor angles = random.normal({capacity, pairs}, 3.0);
             const at::Tensor cosines = angles.cos(), sines = angles.sin();
 
             const auto prepared = [&](int64_t from, int64_t n, const at::Tensor& norm) {
                 at::Tensor part = qkv.narrow(1, from, n).contiguous();
                 if (c.normed)
-                    part = kernels::reference::rms_norm(part.view({-1, c.head_dim}), norm, eps)
-                               .view({c.rows, n, c.head_dim});
-                kernels::reference::rope_(part, cosines.narrow(0, c.first, c.rows),
-                                          sines.narrow(0, c.first, c.rows));
+                    part =
+                        kernels::reference::rms_norm(part.view({-1, c.head_dim}), norm + c.norm_offset, eps)
+                            .view({c.rows, n, c.head_dim});
+                if (pairs > 0)
+                    kernels::reference::rope_(part, cosines.narrow(0, c.first, c.rows),
+                                              sines.narrow(0, c.first, c.rows));
                 return part;
             };
             const at::Tensor q = prepared(0, c.heads, q_norm.values);
@@ -213,11 +260,25 @@ TEST_CASE("keys and values of many rows go into the cache behind norm and RoPE",
                 const auto k_cache = bytes_on_device(cache_before, "k cache", Contents::written);
                 const auto v_cache = bytes_on_device(cache_before, "v cache", Contents::written);
                 const auto cos = floats_on_device(cosines, "cos"), sin = floats_on_device(sines, "sin");
-                gpu::launch_rows_append({type, in.data(), c.normed ? q_norm.device.data() : nullptr,
-                                         c.normed ? k_norm.device.data() : nullptr, eps, cos.data(),
-                                         sin.data(), k_cache.data(), v_cache.data(), c.heads, c.kv_heads,
-                                         c.head_dim, capacity, rows, c.first + from, false},
-                                        nullptr);
+                gpu::RowsAppendInputs append{type,
+                                             in.data(),
+                                             c.normed ? q_norm.device.data() : nullptr,
+                                             c.normed ? k_norm.device.data() : nullptr,
+                                             eps,
+                                             pairs > 0 ? cos.data() : nullptr,
+                                             pairs > 0 ? sin.data() : nullptr,
+                                             k_cache.data(),
+                                             v_cache.data(),
+                                             c.heads,
+                                             c.kv_heads,
+                                             c.head_dim,
+                                             capacity,
+                                             rows,
+                                             c.first + from,
+                                             false};
+                append.turned = std::max<int64_t>(c.turned, 0);
+                append.norm_offset = c.norm_offset;
+                gpu::launch_rows_append(append, nullptr);
                 return Result{tensor_of(in, {rows, all, c.head_dim}),
                               tensor_of(k_cache, cache_before.sizes(), dtype_of(type)),
                               tensor_of(v_cache, cache_before.sizes(), dtype_of(type))};
