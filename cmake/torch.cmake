@@ -28,7 +28,8 @@ if(REFRESHLAB_CUDA)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     # Each architecture compiles every kernel once more, so a developer builds one: the GPU's own, or PTX where there is no
-    # GPU (the driver compiles it at the first start, for anything from Ampere on). "all" is for releases and CI.
+    # GPU (the driver compiles it at the first start, for anything from Ampere on). "all" is for releases; CI takes
+    # some of them for each commit.
     set(REFRESHLAB_CUDA_ARCHITECTURES "auto" CACHE STRING "auto, all, or a list as in CMAKE_CUDA_ARCHITECTURES")
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
         if(REFRESHLAB_CUDA_ARCHITECTURES STREQUAL "all")
