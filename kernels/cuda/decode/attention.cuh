@@ -24,9 +24,8 @@ struct Parameters {
     DecodeAttentionInputs in;
     Masks masks;
     int group, head_dim, splits, merge_teams;
-    float scale, cap, eps;
-    NormWeights q_norm, k_norm;
-    int turned_pairs;
+    float scale, cap;
+    HeadNumbers head;
 };
 
 /// Of a head's scores: their maximum, and the sum of e^(score - maximum), in global memory as a float2; for entropies also that sum weighted by
@@ -76,17 +75,17 @@ __device__ void prepare(const Parameters& p, const Place& at, int64_t own_row, f
               kv_heads = static_cast<int>(p.in.kv_heads), dim = p.head_dim;
     const float* const row = p.in.qkv + int64_t{at.row} * (heads + 2 * kv_heads) * dim;
     const int64_t column = own_row * dim;
-    const Turn turn = turn_of(p.in.cos, p.in.sin, p.turned_pairs, at.position);
+    const Turn turn = turn_of(p.in.cos, p.in.sin, p.head.turned_pairs, at.position);
     for (int h = warp; h < p.group; h += warps) {
         float* const query = queries + h * dim;
-        rotate_head<type>(row + (at.kv_head * p.group + h) * dim, p.q_norm, p.eps, turn, dim,
+        rotate_head<type>(row + (at.kv_head * p.group + h) * dim, p.head.q_norm, p.head.eps, turn, dim,
                           [query](int channel, float x) { query[channel] = x; });
     }
     if (at.own < 0) return;
     // By the last warp, which has no query where there are fewer than eight.
     if (warp == warps - 1) {
         auto* const cache = static_cast<Stored<type>*>(p.in.k_cache) + column;
-        rotate_head<type>(row + (heads + at.kv_head) * dim, p.k_norm, p.eps, turn, dim,
+        rotate_head<type>(row + (heads + at.kv_head) * dim, p.head.k_norm, p.head.eps, turn, dim,
                           [&](int channel, float x) {
                               const Stored<type> stored = to_stored<type>(x);
                               own_key[channel] = stored;
@@ -514,10 +513,7 @@ void launch_attention(const DecodeAttentionInputs& in, const Start& start) {
                        static_cast<int>(decode::merge_teams(group, in.head_dim)),
                        static_cast<float>(in.query_scale / std::sqrt(static_cast<double>(in.head_dim))),
                        static_cast<float>(in.cap),
-                       static_cast<float>(in.eps),
-                       norm_weights(in.q_norm, in.norm_offset),
-                       norm_weights(in.k_norm, in.norm_offset),
-                       turned_pairs(in)};
+                       head_numbers(in)};
     const LaunchShape shape = decode::attention(in.kv_heads, group, in.head_dim, in.rows, in.capacity);
     with_type(in.type, [&]<WeightType type>() {
         RL_ASSERT(in.head_dim % per_vector<type> == 0);

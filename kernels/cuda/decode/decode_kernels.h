@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/build.h"
+#include "kernels/cuda/decode/heads.h"
 #include "kernels/decode/device_decoder.h"
 #include "kernels/decode/launch_shapes.h"
 
@@ -147,27 +148,21 @@ RL_LAUNCHER void launch_norm_rows(const NormRowsInputs& in, void* stream);
 /// With `entries` it goes through lists instead: KV head h attends to its list, whose last entry is the token's own, which row 0 writes.
 /// Split over the cache: each split of decode::split_positions entries leaves (max, sum, weighted values); the last block of a KV head
 /// and row to end merges the splits in index order, so that the order of arrival changes no bit.
-struct DecodeAttentionInputs {
-    WeightType type{};
+struct DecodeAttentionInputs : HeadsInputs {
     const StepState* state = nullptr;
     const float* qkv = nullptr; ///< [rows, heads + 2 kv_heads, head_dim] before norm and RoPE
-    const void* q_norm = nullptr;
-    const void* k_norm = nullptr; ///< [head_dim] or null
-    double eps = 0, norm_offset = 0;
-    const float* cos = nullptr;
-    const float* sin = nullptr; ///< [positions, turned / 2]; null: nothing turns
-    int64_t turned = 0;         ///< channels of a head that turn (DeviceModel); 0: all
     double query_scale = 1, cap = 0;
     void* k_cache = nullptr;
     void* v_cache =
         nullptr; ///< of this layer: [kv_heads, capacity, head_dim], or rows [any, head_dim] that lists name
     const ListEntry* entries =
         nullptr; ///< null: dense. [kv_heads, capacity], positions ascending; columns are rows of k_cache
-    const int32_t* counts = nullptr;               ///< [kv_heads] entries of each list, at least 1
-    int64_t heads = 0, kv_heads = 0, head_dim = 0; ///< at most decode::most_group, most_head_dim (asserted)
+    const int32_t* counts = nullptr; ///< [kv_heads] entries of each list, at least 1
+    int64_t heads =
+        0; ///< a KV head's share and head_dim: at most decode::most_group, most_head_dim (asserted)
     int64_t capacity = 0;        ///< columns of the cache, or entries that a list has room for
     int64_t window = 0;          ///< sliding window: a query at p sees (p - window, p]; 0 = all
-    BranchDropout dropout;       ///< element: query head * 2^32 + key position
+    BranchDropout dropout{};     ///< element: query head * 2^32 + key position
     float* parts = nullptr;      ///< scratch, rows * heads * decode::splits(capacity) * (head_dim + 2)
     uint32_t* arrived = nullptr; ///< scratch, [rows, kv_heads]; all 0 before the launch, and after it
     float* attended = nullptr;   ///< [rows, heads, head_dim]

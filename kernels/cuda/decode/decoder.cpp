@@ -326,9 +326,7 @@ private:
         columns.out = data(m_qkv);
         columns.rows = 1;
         launch_norm_product(columns, stream);
-        RowsAppendInputs append;
-        set_heads(append, key, index);
-        append.q_norm = nullptr;
+        RowsAppendInputs append{heads_of(m_model, layer, key.cache)};
         append.qkv = data(m_qkv);
         if (m_model.qk_norm_whole)
             launch_norm_rows(qk_norms(m_model, layer, data(m_qkv), false, 1, state()), stream);
@@ -359,8 +357,7 @@ private:
         if (m_model.qk_norm_whole)
             launch_norm_rows(qk_norms(m_model, layer, data(m_qkv), true, key.rows, state()), stream);
 
-        DecodeAttentionInputs attention;
-        set_heads(attention, key, index);
+        DecodeAttentionInputs attention{heads_of(m_model, layer, key.cache)};
         attention.state = state();
         attention.qkv = data(m_qkv);
         attention.query_scale = m_model.query_scale;
@@ -405,24 +402,14 @@ private:
 
     /// Attention of the MC rows, beside that of the token's row.
     static void launch_mc_rows(const DecodeAttentionInputs& of_token, int64_t rows, cudaStream_t stream) {
-        McAttentionInputs in;
-        in.type = of_token.type;
+        McAttentionInputs in{static_cast<const HeadsInputs&>(of_token)};
         in.state = of_token.state;
         in.qkv = of_token.qkv;
-        in.q_norm = of_token.q_norm;
-        in.k_norm = of_token.k_norm;
-        in.eps = of_token.eps;
-        in.norm_offset = of_token.norm_offset;
-        in.cos = of_token.cos;
-        in.sin = of_token.sin;
-        in.turned = of_token.turned;
         in.query_scale = of_token.query_scale;
         in.cap = of_token.cap;
         in.k_cache = of_token.k_cache;
         in.v_cache = of_token.v_cache;
         in.heads = of_token.heads;
-        in.kv_heads = of_token.kv_heads;
-        in.head_dim = of_token.head_dim;
         in.capacity = of_token.capacity;
         in.window = of_token.window;
         in.dropout = of_token.dropout;
@@ -462,24 +449,6 @@ private:
         normed.rows = key.rows;
         normed.adds = normed.dependent = true;
         launch_norm_rows(normed, stream);
-    }
-
-    /// What is done to a layer's heads before they are attended to, or kept.
-    template <typename Inputs>
-    void set_heads(Inputs& in, const GraphKey& key, size_t index) const {
-        const DeviceModel::Layer& layer = m_model.layers[index];
-        in.type = m_model.type;
-        if (!m_model.qk_norm_whole) {
-            in.q_norm = layer.q_norm;
-            in.k_norm = layer.k_norm;
-        }
-        in.eps = m_model.norm_eps;
-        in.norm_offset = m_model.norm_offset;
-        in.cos = key.cache.cos_of(layer.rope);
-        in.sin = key.cache.sin_of(layer.rope);
-        in.turned = m_model.turned;
-        in.kv_heads = m_model.kv_heads;
-        in.head_dim = m_model.head_dim;
     }
 
     static BranchDropout dropout(const GraphKey& key, size_t layer, DropoutSite site) {

@@ -43,9 +43,8 @@ struct Parameters {
     Masks masks;
     int group, head_dim, splits, tile_rows;
     int units; ///< of 4 channels of a query, a multiple of 8
-    float scale, cap, eps;
-    NormWeights q_norm, k_norm;
-    int turned_pairs;
+    float scale, cap;
+    HeadNumbers head;
 };
 
 struct Sums {
@@ -111,7 +110,7 @@ template <WeightType type, int TILES>
 __device__ void prepare(const Parameters& p, const Place& at, unsigned char* queries,
                         Stored<type>* own_keys) {
     const int warp = static_cast<int>(threadIdx.x / 32), dim = p.head_dim;
-    const Turn turn = turn_of(p.in.cos, p.in.sin, p.turned_pairs, at.position);
+    const Turn turn = turn_of(p.in.cos, p.in.sin, p.head.turned_pairs, at.position);
     for (int q = warp; q < 16 * TILES; q += mc_warps) {
         unsigned char* const to = queries + q * query_bytes(p);
         const bool there = q < at.queries;
@@ -120,13 +119,13 @@ __device__ void prepare(const Parameters& p, const Place& at, unsigned char* que
         if (!there) continue;
         const float* const head =
             row_of_qkv(p, at.first_row + q / p.group) + (at.kv_head * p.group + q % p.group) * dim;
-        rotate_head<type>(head, p.q_norm, p.eps, turn, dim,
+        rotate_head<type>(head, p.head.q_norm, p.head.eps, turn, dim,
                           [&](int channel, float x) { put_parts<type>(to, channel, x); });
     }
     if (at.own < 0) return;
     for (int r = mc_warps - 1 - warp; r < at.rows; r += mc_warps) {
         const float* const head = row_of_qkv(p, at.first_row + r) + (p.in.heads + at.kv_head) * dim;
-        rotate_head<type>(head, p.k_norm, p.eps, turn, dim,
+        rotate_head<type>(head, p.head.k_norm, p.head.eps, turn, dim,
                           [&](int channel, float x) { own_keys[r * dim + channel] = to_stored<type>(x); });
     }
 }
@@ -506,10 +505,7 @@ void launch_mc_attention(const McAttentionInputs& in, void* stream) {
                        static_cast<int>(decode::mc_query_units(in.head_dim)),
                        static_cast<float>(in.query_scale / std::sqrt(static_cast<double>(in.head_dim))),
                        static_cast<float>(in.cap),
-                       static_cast<float>(in.eps),
-                       norm_weights(in.q_norm, in.norm_offset),
-                       norm_weights(in.k_norm, in.norm_offset),
-                       turned_pairs(in)};
+                       head_numbers(in)};
     const LaunchShape shape = decode::mc_attention(in.kv_heads, group, in.head_dim, in.rows, in.capacity);
     with_type(in.type, [&]<WeightType type>() {
         if constexpr (type == WeightType::f32) {

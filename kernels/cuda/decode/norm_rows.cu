@@ -1,3 +1,4 @@
+#include "kernels/cuda/decode/block_norms.cuh"
 #include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
@@ -51,37 +52,18 @@ __global__ void __launch_bounds__(run_threads) norm_rows_kernel(const Parameters
     const auto* const from = reinterpret_cast<const float4*>(run.in + row * p.in_stride);
     auto* const to = reinterpret_cast<float4*>(run.out + row * p.out_stride);
     float sum = 0;
-    for (int v = thread; v < run.numbers / 4; v += run_threads) {
-        const float4 four = __ldcg(from + v);
-        sum = fmaf(four.x, four.x, sum);
-        sum = fmaf(four.y, four.y, sum);
-        sum = fmaf(four.z, four.z, sum);
-        sum = fmaf(four.w, four.w, sum);
-    }
-    sum = warp_sum(sum);
-    if (thread % 32 == 0) squares[thread / 32] = sum;
-    __syncthreads();
-    sum = 0;
-#pragma unroll
-    for (int w = 0; w < run_warps; ++w)
-        sum = __fadd_rn(sum, squares[w]);
-    const float factor = 1.0F / sqrtf(__fadd_rn(sum / run.width, p.eps));
+    for (int v = thread; v < run.numbers / 4; v += run_threads)
+        add_squares(__ldcg(from + v), sum);
+    const float factor = inverse_rms_of_block(sum, squares, run.width, p.eps);
     const bool drops = row > 0 && p.masks.threshold > 0;
     shared::MaskStream stream;
     if (drops) stream = masks_of(*p.state, p.masks.site, p.masks.layer, row, 0, p.masks.threshold);
     for (int v = thread; v < run.numbers / 4; v += run_threads) {
-        const float4 four = __ldcg(from + v), weights = four_weights_at<type>(run.norm, int64_t{v} * 4);
-        float4 y = make_float4(
-            __fmul_rn(__fmul_rn(four.x, factor), weights.x), __fmul_rn(__fmul_rn(four.y, factor), weights.y),
-            __fmul_rn(__fmul_rn(four.z, factor), weights.z), __fmul_rn(__fmul_rn(four.w, factor), weights.w));
+        float4 y = normed<type>(__ldcg(from + v), factor, run.norm, int64_t{v} * 4);
         if (drops)
             y = make_float4(masked(p.masks, stream, 4 * v, y.x), masked(p.masks, stream, 4 * v + 1, y.y),
                             masked(p.masks, stream, 4 * v + 2, y.z), masked(p.masks, stream, 4 * v + 3, y.w));
-        if (p.adds) {
-            const float4 before = __ldcg(to + v);
-            y = make_float4(__fadd_rn(before.x, y.x), __fadd_rn(before.y, y.y), __fadd_rn(before.z, y.z),
-                            __fadd_rn(before.w, y.w));
-        }
+        if (p.adds) y = add_fours(__ldcg(to + v), y);
         to[v] = y;
     }
 }

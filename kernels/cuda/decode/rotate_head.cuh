@@ -19,12 +19,17 @@ struct Turn {
 __device__ inline Turn turn_of(const float* cos, const float* sin, int pairs, int64_t position) {
     return {cos + position * pairs, sin + position * pairs, pairs};
 }
-/// Of kernels' inputs: how many pairs turn.
-template <typename Inputs>
-[[nodiscard]] int turned_pairs(const Inputs& in) {
+/// HeadsInputs, as kernels compute with them.
+struct HeadNumbers {
+    NormWeights q_norm, k_norm;
+    float eps;
+    int turned_pairs;
+};
+[[nodiscard]] inline HeadNumbers head_numbers(const HeadsInputs& in) {
     RL_ASSERT(in.turned >= 0 && in.turned % 8 == 0 && in.turned <= in.head_dim);
-    if (in.cos == nullptr) return 0;
-    return static_cast<int>((in.turned > 0 ? in.turned : in.head_dim) / 2);
+    const int64_t turned = in.turned > 0 ? in.turned : in.head_dim;
+    return {norm_weights(in.q_norm, in.norm_offset), norm_weights(in.k_norm, in.norm_offset),
+            static_cast<float>(in.eps), in.cos == nullptr ? 0 : static_cast<int>(turned / 2)};
 }
 
 /// One head of q or k by a warp: norm over the head, where there is one, then RoPE. put(channel, value) takes the results.

@@ -102,6 +102,9 @@ __device__ inline void unpack(const uint4& vector, int part, float (&out)[4]) {
     }
 }
 
+__device__ inline float4 add_fours(const float4& a, const float4& b) {
+    return make_float4(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w));
+}
 __device__ inline float4 scaled_four(const float (&x)[4], float scale) {
     return make_float4(__fmul_rn(x[0], scale), __fmul_rn(x[1], scale), __fmul_rn(x[2], scale),
                        __fmul_rn(x[3], scale));

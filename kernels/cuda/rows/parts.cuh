@@ -21,10 +21,6 @@ struct PartSums {
     return {parts.sums, static_cast<int>(parts.count), rows * outputs};
 }
 
-__device__ inline float4 add_fours(const float4& a, const float4& b) {
-    return make_float4(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w));
-}
-
 /// Four sums side by side. \param at    of the first in a part, a multiple of 4
 /// \param bias  of all outputs, or null; `output` is the first's
 template <WeightType type>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/build.h"
+#include "kernels/cuda/decode/heads.h"
 #include "kernels/decode/rows_shapes.h"
 #include "kernels/shared/activation.h"
 
@@ -90,21 +91,15 @@ RL_LAUNCHER void launch_rows_embed(const RowsEmbedInputs& in, void* stream);
 
 /// q/k norm over each head (null: none), RoPE at the rows' positions, k and v rounded to the cache's type into columns
 /// [first, first + rows); q is left in place, rotated. heads 0: k and v alone. Where q | k | v was left in parts, qkv gets q alone.
-struct RowsAppendInputs {
-    WeightType type{};
-    float* qkv = nullptr; ///< [rows, heads + 2 kv_heads, head_dim]
-    const void *q_norm = nullptr, *k_norm = nullptr;
-    double eps = 0;
-    const float *cos = nullptr, *sin = nullptr;  ///< [capacity, turned / 2]; null: nothing turns
+struct RowsAppendInputs : HeadsInputs {
+    float* qkv = nullptr;                        ///< [rows, heads + 2 kv_heads, head_dim]
     void *k_cache = nullptr, *v_cache = nullptr; ///< [kv_heads, capacity, head_dim] of this layer
-    int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
+    int64_t heads = 0, capacity = 0;
     int64_t rows = 0, first = 0;
     bool dependent = false;
     const int64_t* position = nullptr; ///< of the device, in the place of `first`: a step's
     ProductParts parts{};              ///< as qkv
     const void *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr; ///< of the parts, or null
-    int64_t turned = 0; ///< channels of a head that turn (DeviceModel); 0: all
-    double norm_offset = 0;
 };
 RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
 

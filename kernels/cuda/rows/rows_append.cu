@@ -21,10 +21,8 @@ constexpr int append_warps = static_cast<int>(rows::append_warps);
 
 struct Parameters {
     float* qkv;
-    NormWeights q_norm, k_norm;
-    float eps;
+    HeadNumbers head;
     const float *cos, *sin;
-    int turned_pairs;
     void *k_cache, *v_cache;
     int heads, kv_heads, head_dim;
     int64_t capacity, first;
@@ -98,10 +96,10 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
     const bool given = p.position == nullptr;
     int64_t position = p.first + row;
     float4 cosines{}, sines{};
-    const bool turns = i < p.turned_pairs && !is_v;
+    const bool turns = i < p.head.turned_pairs && !is_v;
     const auto read_angles = [&] {
         if (!turns) return;
-        const int64_t angle = position * p.turned_pairs + i;
+        const int64_t angle = position * p.head.turned_pairs + i;
         cosines = __ldg(reinterpret_cast<const float4*>(p.cos + angle));
         sines = __ldg(reinterpret_cast<const float4*>(p.sin + angle));
     };
@@ -111,7 +109,7 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
         position = *p.position + row;
         read_angles();
     }
-    const Turn turn{nullptr, nullptr, p.turned_pairs};
+    const Turn turn{nullptr, nullptr, p.head.turned_pairs};
     const int first = turn.first(i), second = turn.second(i, half);
     float* const from = p.qkv + (row * all + head) * p.head_dim;
     Halves h{};
@@ -126,8 +124,8 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
         take(*reinterpret_cast<const float4*>(from + first), h.a);
         take(*reinterpret_cast<const float4*>(from + second), h.b);
     }
-    const NormWeights norm = is_v ? NormWeights{} : is_q ? p.q_norm : p.k_norm;
-    if (norm) norm_head<type>(h, norm, p.head_dim, p.eps, first, second, inside);
+    const NormWeights norm = is_v ? NormWeights{} : is_q ? p.head.q_norm : p.head.k_norm;
+    if (norm) norm_head<type>(h, norm, p.head_dim, p.head.eps, first, second, inside);
     if (!inside) return;
     if (turns) rotate(h, cosines, sines);
     if (is_q) {
@@ -148,12 +146,9 @@ void launch_rows_append(const RowsAppendInputs& in, void* stream) {
     RL_ASSERT(in.rows > 0 && in.head_dim % 16 == 0 && in.head_dim <= 256 &&
               in.first + in.rows <= in.capacity);
     const Parameters p{in.qkv,
-                       norm_weights(in.q_norm, in.norm_offset),
-                       norm_weights(in.k_norm, in.norm_offset),
-                       static_cast<float>(in.eps),
+                       head_numbers(in),
                        in.cos,
                        in.sin,
-                       turned_pairs(in),
                        in.k_cache,
                        in.v_cache,
                        static_cast<int>(in.heads),

@@ -1,3 +1,4 @@
+#include "kernels/cuda/decode/block_norms.cuh"
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/rows/parts.cuh"
 #include "kernels/cuda/rows/rounded.cuh"
@@ -26,31 +27,6 @@ struct Parameters {
     PartSums onto;
     const void* onto_bias;
 };
-
-__device__ void add_squares(const float4& four, float& sum) {
-    sum = fmaf(four.x, four.x, sum);
-    sum = fmaf(four.y, four.y, sum);
-    sum = fmaf(four.z, four.z, sum);
-    sum = fmaf(four.w, four.w, sum);
-}
-/// Of the threads' sums of squares. All threads of the block come here. \param parts  shared, nobody reads it any more
-__device__ float inverse_rms_of_block(float sum, float* parts, float width, float eps) {
-    sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    sum = 0;
-#pragma unroll
-    for (int w = 0; w < norm_warps; ++w)
-        sum = __fadd_rn(sum, parts[w]);
-    return 1.0F / sqrtf(__fadd_rn(sum / width, eps));
-}
-/// Four numbers from `i` on, times factor and norm.
-template <WeightType type>
-__device__ float4 normed(const float4& four, float factor, const NormWeights& norm, int i) {
-    const float4 weights = four_weights_at<type>(norm, i);
-    return make_float4(four.x * factor * weights.x, four.y * factor * weights.y, four.z * factor * weights.z,
-                       four.w * factor * weights.w);
-}
 
 template <WeightType type>
 __global__ void __launch_bounds__(norm_threads) rows_norm_kernel(const Parameters p) {

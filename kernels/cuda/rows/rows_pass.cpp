@@ -159,25 +159,13 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     const bool with_q = layer.o.data != nullptr && !ends; // else nobody reads them
     norm(layer.input_norm, 0, stream);
     project(layer, with_q, stream);
-    RowsAppendInputs append;
-    append.type = m_model.type;
-    append.qkv = qkv(0);
-    if (m_model.qk_norm_whole) {
+    if (m_model.qk_norm_whole)
         launch_norm_rows(qk_norms(m_model, layer, qkv(0), with_q, m_pass_rows, nullptr), stream);
-    } else {
-        append.q_norm = layer.q_norm;
-        append.k_norm = layer.k_norm;
-    }
-    append.eps = m_model.norm_eps;
-    append.norm_offset = m_model.norm_offset;
-    append.cos = cache.cos_of(layer.rope);
-    append.sin = cache.sin_of(layer.rope);
-    append.turned = m_model.turned;
+    RowsAppendInputs append{heads_of(m_model, layer, cache)};
+    append.qkv = qkv(0);
     append.k_cache = of_layer(cache.k, cache, index);
     append.v_cache = of_layer(cache.v, cache, index);
     append.heads = with_q ? m_model.heads : 0;
-    append.kv_heads = m_model.kv_heads;
-    append.head_dim = m_model.head_dim;
     append.capacity = cache.capacity;
     append.rows = m_pass_rows;
     append.first = pass.first;

@@ -94,6 +94,28 @@ struct Kind {
 };
 inline const std::vector<Kind> other_kinds{{false, 0, 0.9, kernels::Activation::gelu_tanh}, {true, 1.0}};
 
+/// An attention of a step, and what is done to its heads.
+struct AttentionShape {
+    WeightType type{};
+    int64_t kv_heads = 1, group = 1, head_dim = 32, position = 0, window = 0, rows = 1;
+    bool q_norm = false, k_norm = false;
+    float dropout = 0;
+    /// What models differ in: channels of a head that turn (-1: all), norms by an offset + weight, scores.
+    int64_t turned = -1;
+    double norm_offset = 0, query_scale = 1, cap = 0;
+    [[nodiscard]] int64_t pairs() const { return (turned < 0 ? head_dim : turned) / 2; }
+    void draw_kind(Random& random) {
+        turned = random.pick(std::vector<int64_t>{-1, -1, 0, head_dim / 16 * 8});
+        norm_offset = random.pick(std::vector<double>{0, 1});
+        query_scale = random.pick(std::vector<double>{1, 1.7});
+        cap = random.pick(std::vector<double>{0, 1.5});
+    }
+    [[nodiscard]] int64_t heads() const { return kv_heads * group; }
+    [[nodiscard]] int64_t first() const {
+        return window > 0 ? std::max<int64_t>(position - window + 1, 0) : 0;
+    }
+};
+
 /// A matrix with or without a bias.
 struct TestMatrix {
     TestMatrix(Random& random, int64_t outputs, int64_t inputs, WeightType type, bool with_bias,

@@ -260,24 +260,19 @@ TEST_CASE("keys and values of many rows go into the cache behind norm and RoPE",
                 const auto k_cache = bytes_on_device(cache_before, "k cache", Contents::written);
                 const auto v_cache = bytes_on_device(cache_before, "v cache", Contents::written);
                 const auto cos = floats_on_device(cosines, "cos"), sin = floats_on_device(sines, "sin");
-                gpu::RowsAppendInputs append{type,
-                                             in.data(),
-                                             c.normed ? q_norm.device.data() : nullptr,
-                                             c.normed ? k_norm.device.data() : nullptr,
-                                             eps,
-                                             pairs > 0 ? cos.data() : nullptr,
-                                             pairs > 0 ? sin.data() : nullptr,
-                                             k_cache.data(),
-                                             v_cache.data(),
-                                             c.heads,
-                                             c.kv_heads,
-                                             c.head_dim,
-                                             capacity,
-                                             rows,
-                                             c.first + from,
-                                             false};
-                append.turned = std::max<int64_t>(c.turned, 0);
-                append.norm_offset = c.norm_offset;
+                const kernels::HeadsInputs heads{type,
+                                                 c.normed ? q_norm.device.data() : nullptr,
+                                                 c.normed ? k_norm.device.data() : nullptr,
+                                                 eps,
+                                                 c.norm_offset,
+                                                 pairs > 0 ? cos.data() : nullptr,
+                                                 pairs > 0 ? sin.data() : nullptr,
+                                                 std::max<int64_t>(c.turned, 0),
+                                                 c.kv_heads,
+                                                 c.head_dim};
+                const gpu::RowsAppendInputs append{heads,          in.data(),      k_cache.data(),
+                                                   v_cache.data(), c.heads,        capacity,
+                                                   rows,           c.first + from, false};
                 gpu::launch_rows_append(append, nullptr);
                 return Result{tensor_of(in, {rows, all, c.head_dim}),
                               tensor_of(k_cache, cache_before.sizes(), dtype_of(type)),
