@@ -206,9 +206,10 @@ private:
         const Preview* preview = m_previews.answer();
         if (m_previews.busy()) ctx.host.keep_awake(0.1);
         if (ImGui::BeginChild("##preview", {0, height}, ImGuiChildFlags_Borders,
-                              ImGuiWindowFlags_HorizontalScrollbar) &&
-            preview) {
-            if (!preview->problem.empty()) {
+                              ImGuiWindowFlags_HorizontalScrollbar)) {
+            if (!preview) {
+                muted_text(ctx, "The preview is being drawn");
+            } else if (!preview->problem.empty()) {
                 ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
                 ImGui::TextWrapped("%s", preview->problem.c_str());
                 ImGui::PopStyleColor();
@@ -231,7 +232,7 @@ private:
             }
         }
         ImGui::EndChild();
-        if (!preview) m_problem = "The preview is being drawn";
+        // An export does not wait for its preview: it draws the figure itself and says what is wrong.
         if (preview && !preview->problem.empty()) m_problem = preview->problem;
         return m_problem.empty();
     }
