@@ -80,9 +80,7 @@ soak-long: program
 
 # The long form of the comparisons with independent references (make test has the short one).
 parity: build
-	@REFRESHLAB_PARITY=full build/tests/test_model "[parity]"
-	@REFRESHLAB_PARITY=full build/tests/test_text "[parity]"
-	@REFRESHLAB_PARITY=full build/tests/test_app "[parity]"
+	@for suite in test_model test_text test_gguf test_session test_app; do REFRESHLAB_PARITY=full build/tests/$$suite "[parity]" || exit 1; done
 
 # The suites of the rooms whose faults are faults of memory, panels, dialogs and the window's shut-down among them; SUITES=room_suites: of all
 # rooms. Left out are the program, each of whose many starts takes seconds under ASan (asan-program), and the published model, whose size
