@@ -116,10 +116,10 @@ std::string sent_text(const nlohmann::json& bytes) {
 }
 
 void print_run(const nlohmann::json& run) {
-    const std::string parent =
-        run["parent"].is_null() ? ""
-                                : fmt::format("  branch of {} at step {}", run["parent"].get<std::string>(),
-                                              run["fork_step"].get<int64_t>());
+    const std::string parent = run["parent"].is_null() ? ""
+                                                       : fmt::format("  branch of {} after step {}",
+                                                                     run["parent"].get<std::string>(),
+                                                                     run["fork_step"].get<int64_t>());
     const std::string name =
         run["name"].is_null() ? "" : fmt::format("  {}", visible_text(run["name"].get<std::string>(), 100));
     print(fmt::format("{}{}  {}{}\n", run["id"].get<std::string>(), name,

@@ -132,7 +132,7 @@ TEST_CASE("a branch shares the steps before it with its run, in the file as well
     CHECK(three[2]->info().parent_id == runs[1]->info().id);
     CHECK(count(third, "steps") == 60 + 20 + 10);
     CHECK_THAT(done({"info", third}).out,
-               ContainsSubstring("branch of " + runs[1]->info().id + " at step 50"));
+               ContainsSubstring("branch of " + runs[1]->info().id + " after step 50"));
 #if REFRESHLAB_UI
     // A figure tells its branches apart, also where nobody named them.
     done({"figure", third, "--panel", "compare", "-o", scratch / "f.svg", "--size", "174x90mm"});

@@ -19,6 +19,10 @@ std::string format_signal(float value, std::string_view unit) {
     return fmt::format("{} {}", format_signal(value), shown_unit(unit));
 }
 
+std::string format_count(int64_t n, std::string_view one) {
+    return fmt::format("{} {}{}", format_thousands(n), one, n == 1 ? "" : one.ends_with("sh") ? "es" : "s");
+}
+
 std::string format_thousands(int64_t value) {
     const std::string digits = fmt::format("{}", value < 0 ? -value : value);
     std::string text(value < 0 ? 1 : 0, '-');

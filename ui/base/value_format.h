@@ -15,6 +15,8 @@ namespace refreshlab::ui {
 [[nodiscard]] std::string format_signal(float value, std::string_view unit);
 /// "12,300".
 [[nodiscard]] std::string format_thousands(int64_t value);
+/// "1 step", "12,300 refreshes". \param one  an English noun whose plural has s, or es after sh
+[[nodiscard]] std::string format_count(int64_t n, std::string_view one);
 /// "Entropy (bits)", "Top-1 probability".
 [[nodiscard]] std::string with_unit(std::string_view label, std::string_view unit);
 

@@ -181,8 +181,8 @@ private:
                       return {};
                   return [path, steps, &state] {
                       state.say(Toasts::Level::info,
-                                fmt::format("{} {} written to {}", format_thousands(steps.count()),
-                                            steps.count() == 1 ? "step" : "steps", path.string()));
+                                fmt::format("{} written to {}", format_count(steps.count(), "step"),
+                                            path.string()));
                   };
               });
     }
@@ -414,9 +414,8 @@ public:
     bool draw(ShellState& state) override {
         ImGui::PushTextWrapPos(0);
         if (const auto made = state.unsaved_made(); made.size() == 1)
-            ImGui::TextUnformatted(fmt::format("The run of {} {} is in no file and ends with the window.",
-                                               format_thousands(made[0]->steps()),
-                                               made[0]->steps() == 1 ? "step" : "steps")
+            ImGui::TextUnformatted(fmt::format("The run of {} is in no file and ends with the window.",
+                                               format_count(made[0]->steps(), "step"))
                                        .c_str());
         else if (made.size() > 1)
             ImGui::TextUnformatted(fmt::format("{} runs are in no file and end with the window.",

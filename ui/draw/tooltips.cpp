@@ -131,12 +131,12 @@ void describe_refresh(const UiContext& ctx, size_t index, size_t reasons) {
     hit_rows(ctx, event.hits, event.fired_step, reasons);
     if (event.fired_step != event.step) {
         label_row(ctx, "Fired at",
-                  fmt::format("step {}, lag {} tokens", format_thousands(event.fired_step),
-                              event.step - event.fired_step));
+                  fmt::format("step {}, lag {}", format_thousands(event.fired_step),
+                              format_count(event.step - event.fired_step, "token")));
     }
     label_row(ctx, "Spliced",
-              fmt::format("{} of {} tokens, from position {}", format_thousands(event.spliced),
-                          format_thousands(event.delta), format_thousands(event.first_pos)));
+              fmt::format("{} of {}, from position {}", format_thousands(event.spliced),
+                          format_count(event.delta, "token"), format_thousands(event.first_pos)));
     std::string time = fmt::format("teacher {} ms, splice {} ms", format_number(event.teacher_ms),
                                    format_number(event.splice_ms));
     if (event.redraw_ms > 0) time += fmt::format(", redraw {} ms", format_number(event.redraw_ms));

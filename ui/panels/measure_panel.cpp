@@ -1,4 +1,5 @@
 #include "ui/base/format.h"
+#include "ui/base/value_format.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
 
@@ -22,7 +23,8 @@ public:
         parameter_row(ctx, "mc.p", column, config.mc.p < 0 ? "where the checkpoint says none: 0.1" : "",
                       "Dropout p");
         parameter_row(ctx, "mc.every", column, "", "Every");
-        std::string cost = fmt::format("{} extra rows every {} tokens", config.mc.samples, config.mc.every);
+        std::string cost = fmt::format("{} every {}", format_count(config.mc.samples, "extra row"),
+                                       format_count(config.mc.every, "token"));
         if (!config.mc.measure) cost = "Off, unless a trigger asks for it";
         muted_text(ctx, cost);
         if (!ctx.status->student.name.empty() && !ctx.status->student.mc_calibrated) {

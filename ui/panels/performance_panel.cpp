@@ -106,10 +106,8 @@ private:
         // In a narrow panel the unit stands in the first line only.
         const bool unit = right - start > ImGui::CalcTextSize("teacher pass< 0.01 ms").x + em;
         const float number = ImGui::CalcTextSize(unit ? "< 0.01 ms" : "< 0.01").x + em * 0.4F;
-        std::string of =
-            one ? fmt::format("step {}", format_thousands(last))
-                : fmt::format("mean of {}",
-                              last == first ? "1 step" : fmt::format("{} steps", last - first + 1));
+        std::string of = one ? fmt::format("step {}", format_thousands(last))
+                             : fmt::format("mean of {}", format_count(last - first + 1, "step"));
         if (ImGui::CalcTextSize(of.c_str()).x > right - start - number)
             of = one ? "step" : "mean"; // a narrow panel
         ImGui::TextDisabled("%s", of.c_str());

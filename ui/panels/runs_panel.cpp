@@ -92,7 +92,7 @@ void RunsPanel::draw_toolbar(UiContext& ctx) {
     const auto runs = static_cast<int64_t>(ctx.runs.tree().runs().size());
     const size_t compared = ctx.runs.compared().size();
     ImGui::AlignTextToFramePadding();
-    ImGui::Text("%s %s", format_thousands(runs).c_str(), runs == 1 ? "run" : "runs");
+    ImGui::TextUnformatted(format_count(runs, "run").c_str());
     ImGui::SameLine();
     ImGui::BeginDisabled(compared == 0);
     if (ImGui::Button("Untick all")) ctx.runs.untick_all();

@@ -167,9 +167,7 @@ void SignalsPanel::draw_toolbar(UiContext& ctx) {
     // What the numbers beside the plots belong to.
     const float right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x;
     const int64_t fresh = new_steps(ctx.time, ctx.steps);
-    const std::string end =
-        fresh > 0 ? fmt::format("End, {} new {}", format_thousands(fresh), fresh == 1 ? "step" : "steps")
-                  : "End";
+    const std::string end = fresh > 0 ? "End, " + format_count(fresh, "new step") : "End";
     const float padding = 2 * ImGui::GetStyle().FramePadding.x, spacing = ImGui::GetStyle().ItemSpacing.x;
     const float fit_width = ImGui::CalcTextSize("Fit").x + padding,
                 end_width = ImGui::CalcTextSize(end.c_str()).x + padding;

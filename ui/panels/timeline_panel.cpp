@@ -185,10 +185,10 @@ TimelinePanel::Caption TimelinePanel::caption_of(const UiContext& ctx) {
                                                   format_thousands(ctx.steps)));
     if (info.fork_step <= 0 && !ctx.recording->end())
         rows.emplace_back(ctx.theme.text_muted,
-                          fmt::format("prompt {} tokens", format_thousands(ctx.recording->prompt_length())));
+                          "prompt " + format_count(ctx.recording->prompt_length(), "token"));
     if (info.fork_step > 0)
         rows.emplace_back(ctx.theme.text_muted,
-                          fmt::format("branch at step {}", format_thousands(info.fork_step)));
+                          fmt::format("branch at step {}", format_thousands(info.fork_step + 1)));
     else if (const auto end = ctx.recording->end())
         rows.emplace_back(ctx.theme.text_muted, "ended: " + stop_text(end->stop_reason));
     if (const Signal* entropy = ctx.find_signal_info("entropy_bits")) // what the chart's height is

@@ -53,14 +53,16 @@ std::string policy_words(const RefreshPolicy& policy, std::span<const Signal> si
         triggers += fmt::format("{} {} {}", id ? signals[*id].label : std::string_view(trigger.signal),
                                 comparison_words(trigger.comparison),
                                 format_value(trigger.threshold, id ? signals[*id].unit : ""));
-        if (trigger.every > 1) triggers += fmt::format(", every {} steps", trigger.every);
-        if (trigger.cooldown > 0) triggers += fmt::format(", cool-down {} steps", trigger.cooldown);
+        if (trigger.every > 1) triggers += fmt::format(", every {}", format_count(trigger.every, "step"));
+        if (trigger.cooldown > 0)
+            triggers += fmt::format(", cool-down {}", format_count(trigger.cooldown, "step"));
     }
     if (!policy.at.empty())
         triggers += fmt::format("{}{} scheduled", triggers.empty() ? "" : "; ", policy.at.size());
     if (!triggers.empty()) words += ": " + triggers;
     if (policy.budget.refreshes)
-        words += fmt::format("; at most {} in {} tokens", *policy.budget.refreshes, policy.budget.per_tokens);
+        words += fmt::format("; at most {} in {}", *policy.budget.refreshes,
+                             format_count(policy.budget.per_tokens, "token"));
     return words;
 }
 
@@ -88,15 +90,14 @@ json facts_of(const Recording& recording) {
         config.sampler.temperature == 0
             ? fmt::format("greedy, seed {}", config.seed)
             : fmt::format("temperature {}, seed {}", format_number(config.sampler.temperature), config.seed));
-    add("Steps", fmt::format("{} after {} tokens of the prompt", format_thousands(recording.steps()),
-                             format_thousands(recording.prompt_length())));
+    add("Steps", fmt::format("{} after {} of the prompt", format_thousands(recording.steps()),
+                             format_count(recording.prompt_length(), "token")));
     const auto end = recording.end();
     add("Ended by", end ? stop_text(end->stop_reason) : "no end is recorded");
     add("Recorded", info.started_at);
     std::string machine = info.device + ", " + info.dtype;
     if (!info.kernel_set.empty()) machine += ", kernels " + info.kernel_set;
-    if (info.threads > 0)
-        machine += fmt::format(", {} {}", info.threads, info.threads == 1 ? "thread" : "threads");
+    if (info.threads > 0) machine += fmt::format(", {}", format_count(info.threads, "thread"));
     add("Machine", machine);
     std::string versions;
     for (const auto& [name, version] : info.versions)

@@ -173,9 +173,7 @@ void Shell::Impl::watch_engine() {
 
 void Shell::Impl::log_rows_read() {
     const int64_t rows = std::exchange(rows_read, 0);
-    if (rows > 0)
-        state.say(Toasts::Level::info,
-                  fmt::format("attention read again: {} row{}", rows, rows == 1 ? "" : "s"), false);
+    if (rows > 0) state.say(Toasts::Level::info, "attention read again: " + format_count(rows, "row"), false);
 }
 
 /// At the first start the demonstration begins anew, until somebody touches a key or a button.
@@ -208,13 +206,14 @@ void Shell::Impl::tell_state() {
                            : ""));
     } else if (status.state == EngineState::finished) {
         state.say(Toasts::Level::info,
-                  fmt::format("Run finished after {} steps: {}", format_thousands(state.ctx.steps),
+                  fmt::format("Run finished after {}: {}", format_count(state.ctx.steps, "step"),
                               stop_text(status.stop_reason)),
                   false);
     } else if (status.state == EngineState::running && last_state != EngineState::paused) {
         state.say(Toasts::Level::info,
-                  fmt::format("Decoding: {} tokens asked for, policy {}, seed {}", status.applied.max_tokens,
-                              status.applied.policy.name, status.applied.seed),
+                  fmt::format("Decoding: {} asked for, policy {}, seed {}",
+                              format_count(status.applied.max_tokens, "token"), status.applied.policy.name,
+                              status.applied.seed),
                   false);
     }
     last_state = status.state;

@@ -55,9 +55,9 @@ LandscapeModel model_of(const FigureRequest& request, Objective objective) {
 
 /// "Best possible: 4 refreshes, 0.12 nats above the teacher"
 std::string words_of(const ShownStairs& shown) {
-    return fmt::format("{}: {} {}, {} {}", shown.of == StairsOf::policy ? "Policy " + shown.name : shown.name,
-                       format_thousands(shown.refreshes()), shown.refreshes() == 1 ? "refresh" : "refreshes",
-                       format_number(shown.told), told_unit(shown.objective));
+    return fmt::format("{}: {}, {} {}", shown.of == StairsOf::policy ? "Policy " + shown.name : shown.name,
+                       format_count(shown.refreshes(), "refresh"), format_number(shown.told),
+                       told_unit(shown.objective));
 }
 
 class LandscapeFigure final : public Figure {

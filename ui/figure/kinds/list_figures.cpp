@@ -39,8 +39,7 @@ private:
         PrintedTable table = whole(style);
         if (table.rows.size() <= most_rows) return table;
         const auto more = static_cast<int64_t>(table.rows.size() - most_rows);
-        table.below = fmt::format("and {} more {}, in the file of numbers", format_thousands(more),
-                                  more == 1 ? "row" : "rows");
+        table.below = fmt::format("and {}, in the file of numbers", format_count(more, "more row"));
         table.rows.resize(most_rows);
         return table;
     }

@@ -174,7 +174,7 @@ public:
         const double top =
             draw_colour_bar(pen, {place.x, place.y, place.width, 0}, scale, "steps") + pen.small_line();
         pen.canvas.text({place.x, place.y + top - pen.small_line() + pen.style.small_pt},
-                        fmt::format("{} steps{}", format_thousands(static_cast<int64_t>(m_pairs.x.size())),
+                        fmt::format("{}{}", format_count(static_cast<int64_t>(m_pairs.x.size()), "step"),
                                     m_pairs.correlation
                                         ? fmt::format(", correlation {}", format_number(*m_pairs.correlation))
                                         : ""),

@@ -281,7 +281,7 @@ std::vector<LegendEntry> cache_legend(const Theme& theme, const CachePicture& pi
     all.push_back({.words = "age 0",
                    .mark = LegendEntry::Mark::scale,
                    .colours = ages,
-                   .end = fmt::format("{} steps", format_thousands(std::llround(ages.max)))});
+                   .end = format_count(std::llround(ages.max), "step")});
     return all;
 }
 

@@ -165,9 +165,9 @@ void DistributionPanel::hover(const Histogram& bins) const {
     if (bin < 0 || bin >= static_cast<double>(bins.counts.size())) return;
     const double from = bins.low + bin * bins.width;
     const auto count = static_cast<int64_t>(bins.counts[static_cast<size_t>(bin)]);
-    ImGui::SetTooltip("%s to %s: %s %s", format_tick(from, bins.width).c_str(),
-                      format_value(from + bins.width, info().unit).c_str(), format_thousands(count).c_str(),
-                      count == 1 ? "step" : "steps");
+    ImGui::SetTooltip("%s to %s: %s", format_tick(from, bins.width).c_str(),
+                      format_value(from + bins.width, info().unit).c_str(),
+                      format_count(count, "step").c_str());
 }
 
 void DistributionPanel::hover_pairs() const {
@@ -184,9 +184,8 @@ void DistributionPanel::hover_pairs() const {
         return fmt::format("{}: {} to {}", signal.label, format_tick(from, bins.width),
                            format_value(from + bins.width, signal.unit));
     };
-    ImGui::SetTooltip("%s\n%s\n%s %s", range(info(), m_cells.x, column).c_str(),
-                      range(other(), m_cells.y, row).c_str(), format_thousands(count).c_str(),
-                      count == 1 ? "step" : "steps");
+    ImGui::SetTooltip("%s\n%s\n%s", range(info(), m_cells.x, column).c_str(),
+                      range(other(), m_cells.y, row).c_str(), format_count(count, "step").c_str());
 }
 
 ColourScale DistributionPanel::pair_scale(const Theme& theme) const {

@@ -229,8 +229,7 @@ void LandscapePanel::hover_frontier(UiContext& ctx, const Frame& f) {
                                            format_value(point.threshold, signal ? signal->unit : ""))
                                    .c_str());
         ImGui::TextUnformatted(
-            fmt::format("{} {}: {} {}", format_thousands(point.refreshes),
-                        point.refreshes == 1 ? "refresh" : "refreshes",
+            fmt::format("{}: {} {}", format_count(point.refreshes, "refresh"),
                         format_number(told_value(f.objective(), f.teacher, point.loss,
                                                  f.landscape->num_steps(), point.refreshes)),
                         told_unit(f.objective()))

@@ -181,9 +181,9 @@ void ScopeTab::draw_curve(UiContext& ctx, const ScopeGrid& grid, PixelBox place)
         if (clicked) take(ctx, nearest->scope);
         if (begin_plot_tip({box.x, box.y, box.width, box.height})) {
             const auto n = nearest - grid.greedy.begin() + 1;
-            ImGui::TextUnformatted(
-                fmt::format("{} KV head{} keep {} of the gain", n, n == 1 ? "" : "s", percent(nearest->share))
-                    .c_str());
+            ImGui::TextUnformatted(fmt::format("{} {} {} of the gain", format_count(n, "KV head"),
+                                               n == 1 ? "keeps" : "keep", percent(nearest->share))
+                                       .c_str());
             ImGui::TextUnformatted(
                 fmt::format("{} a refresh", format_bytes(std::llround(nearest->bytes))).c_str());
             ImGui::TextUnformatted(fmt::format("the last of them: {}", nearest->words).c_str());
@@ -261,7 +261,8 @@ void ScopeTab::draw_lists(UiContext& ctx, const ScopeGrid& grid) {
     std::vector<ScopeChoice> smallest;
     for (const auto& [keep, n] : grid.smallest) {
         ScopeChoice choice = grid.greedy[n - 1];
-        choice.words = fmt::format("{} KV head{} for {}", n, n == 1 ? "" : "s", percent(keep));
+        choice.words =
+            fmt::format("{} for {}", format_count(static_cast<int64_t>(n), "KV head"), percent(keep));
         smallest.push_back(std::move(choice));
     }
     if (!smallest.empty()) draw_list(ctx, "##smallest", "smallest scopes", smallest, "kept");

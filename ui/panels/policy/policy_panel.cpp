@@ -4,6 +4,7 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/signals/registry.h"
+#include "ui/base/value_format.h"
 #include "ui/draw/path_picker.h"
 #include "ui/draw/widgets.h"
 #include "ui/panels/panel.h"
@@ -52,9 +53,9 @@ std::string preset_text(const RefreshPolicy& policy) {
 std::string schedule_words(const RefreshPolicy& policy) {
     constexpr size_t shown = 12;
     const std::span<const int64_t> steps = policy.at;
-    return fmt::format("Refreshes at {} scheduled step{}: {}{}", steps.size(), steps.size() == 1 ? "" : "s",
-                       fmt::join(steps.first(std::min(shown, steps.size())), ", "),
-                       steps.size() > shown ? ", ..." : "");
+    return fmt::format(
+        "Refreshes at {}: {}{}", format_count(static_cast<int64_t>(steps.size()), "scheduled step"),
+        fmt::join(steps.first(std::min(shown, steps.size())), ", "), steps.size() > shown ? ", ..." : "");
 }
 
 } // namespace
@@ -256,9 +257,10 @@ void PolicyPanel::draw_budget(UiContext& ctx, const RefreshPolicy& policy) {
     ImGui::PushStyleColor(ImGuiCol_PlotHistogram, ctx.theme.accent);
     ImGui::ProgressBar(share, ImVec2(-1, em * 0.45F), "");
     ImGui::PopStyleColor();
-    muted_text(ctx,
-               fmt::format("{} used, {} left in the last {} tokens", used, std::max<int64_t>(0, all - used),
-                           std::min<int64_t>(policy.budget.per_tokens, std::max<int64_t>(ctx.steps, 0))));
+    muted_text(ctx, fmt::format("{} used, {} left in the last {}", used, std::max<int64_t>(0, all - used),
+                                format_count(std::min<int64_t>(policy.budget.per_tokens,
+                                                               std::max<int64_t>(ctx.steps, 0)),
+                                             "token")));
 }
 
 } // namespace refreshlab::ui

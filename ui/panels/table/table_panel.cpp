@@ -140,7 +140,7 @@ void TablePanel::draw_files(UiContext& ctx) {
         paths.push_back(table->path);
     const auto name = [&](size_t i) { return short_name(paths[i], paths); };
     const auto rows = static_cast<int64_t>(tables.shown()->table.rows.size());
-    const std::string count = fmt::format("{} {}", format_thousands(rows), rows == 1 ? "row" : "rows");
+    const std::string count = format_count(rows, "row");
     const float others = 2 * ImGui::GetFrameHeight() + 3 * space + text_width(count);
     ImGui::SetNextItemWidth(std::clamp(ImGui::GetContentRegionAvail().x - others, 8 * em, 24 * em));
     if (ImGui::BeginCombo("##files", name(tables.chosen()).c_str(), ImGuiComboFlags_HeightLarge)) {

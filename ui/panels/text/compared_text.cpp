@@ -35,7 +35,7 @@ void ComparedText::draw_headline(UiContext& ctx) {
     const float width = ImGui::GetContentRegionAvail().x;
     const auto first = m_difference.first();
     const std::string words =
-        !first ? fmt::format("same {} tokens", format_thousands(m_difference.compared()))
+        !first ? "same " + format_count(m_difference.compared(), "token")
                : fmt::format("diverge at token {}, {} of {} differ", format_thousands(*first),
                              format_thousands(m_difference.differing()),
                              format_thousands(m_difference.compared()));

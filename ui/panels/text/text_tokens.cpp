@@ -21,7 +21,7 @@ void TextPanel::draw_prompt(UiContext& ctx, const Metrics& m, float clip_top, fl
     const int64_t length = ctx.recording->prompt_length();
     ImDrawList* list = ImGui::GetWindowDrawList();
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    const std::string label = fmt::format("Prompt, {} tokens", format_thousands(length));
+    const std::string label = "Prompt, " + format_count(length, "token");
     if (ImGui::InvisibleButton("##prompt", {std::max(1.0F, ImGui::GetContentRegionAvail().x), m.font + 4}))
         m_prompt_open = !m_prompt_open;
     const ImU32 ink = ImGui::IsItemHovered() ? ctx.theme.text : ctx.theme.text_muted;

@@ -1,6 +1,7 @@
 #include "ui/scene/landscape/scope_grid.h"
 
 #include "engine/base/check.h"
+#include "ui/base/value_format.h"
 
 #include <fmt/format.h>
 
@@ -51,9 +52,9 @@ std::string scope_map_words(const ScopeMap& map) {
         whole += refresh.whole;
     }
     const auto n = static_cast<double>(std::max<size_t>(map.refreshes.size(), 1));
-    return fmt::format("{} {}, {} tokens behind each: {:.3f} nats a token without, {:.3f} with all of it",
-                       map.refreshes.size(), map.refreshes.size() == 1 ? "refresh" : "refreshes", map.horizon,
-                       none / n, whole / n);
+    return fmt::format("{}, {} behind each: {:.3f} nats a token without, {:.3f} with all of it",
+                       format_count(static_cast<int64_t>(map.refreshes.size()), "refresh"),
+                       format_count(map.horizon, "token"), none / n, whole / n);
 }
 
 std::string words_of(const ScopePart& part) {

@@ -2,6 +2,7 @@
 
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
+#include "ui/base/value_format.h"
 #include "ui/scene/text/token_label.h"
 
 #include <fmt/format.h>
@@ -131,7 +132,7 @@ std::string column_text(const Recording& recording, const CacheColumns& columns,
         text +=
             fmt::format(" ({} refresh {})", columns.origin[at] == Origin::skipped ? "passed over by" : "by",
                         columns.refresh[at] + 1);
-    return text + fmt::format("\nWritten {} steps ago", columns.age(position));
+    return text + fmt::format("\nWritten {} ago", format_count(columns.age(position), "step"));
 }
 
 std::string drift_text(const DriftColumns& drift, int64_t layer, int64_t position) {

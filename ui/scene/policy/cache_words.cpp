@@ -134,8 +134,8 @@ std::string budget_note(const CachePolicyConfig& cache, const RunReach& reach) {
     const double within = budget->second + (last != cache.values.end() ? last->second : 0);
     if (entries <= 0 || within < static_cast<double>(entries)) return {};
     if (method->prompt_only)
-        return fmt::format("The prompt has {} tokens: within the budget, so all of them stay",
-                           format_thousands(entries));
+        return fmt::format("The prompt has {}: within the budget, so all of them stay",
+                           format_count(entries, "token"));
     return fmt::format("The run has {} entries at most: within the budget, so it keeps and reads all",
                        format_thousands(entries));
 }

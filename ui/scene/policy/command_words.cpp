@@ -22,7 +22,7 @@ struct Describe {
     std::string operator()(const command::Pause&) const { return "paused"; }
     std::string operator()(const command::Resume&) const { return "played on"; }
     std::string operator()(const command::Step& c) const {
-        return fmt::format("{} steps asked for", c.steps);
+        return format_count(c.steps, "step") + " asked for";
     }
     std::string operator()(const command::Stop&) const { return "stopped"; }
     std::string operator()(const command::RefreshNow&) const { return "refresh by hand"; }
@@ -45,7 +45,7 @@ struct Describe {
     }
     std::string operator()(const command::GiveTokens& c) const {
         if (!c.text.empty()) return fmt::format("given by hand: \"{}\"", visible_text(c.text, 40));
-        return fmt::format("{} {} given by hand", c.ids.size(), c.ids.size() == 1 ? "token" : "tokens");
+        return format_count(static_cast<int64_t>(c.ids.size()), "token") + " given by hand";
     }
     std::string operator()(const command::SetPace& c) const {
         return fmt::format("pace: {:g} tokens a second", c.tokens_per_second);

@@ -101,8 +101,7 @@ TriggerResult TriggerResults::of(std::string_view signal) const {
 
 std::string result_text(const TriggerResult& result) {
     if (result.fires == 0) return "has not fired yet";
-    std::string text = fmt::format("{} {}, {} ms", format_thousands(result.fires),
-                                   result.fires == 1 ? "fire" : "fires", format_number(result.ms));
+    std::string text = fmt::format("{}, {} ms", format_count(result.fires, "fire"), format_number(result.ms));
     if (result.kl_before)
         text += fmt::format("; KL {} before, {} after", format_signal(static_cast<float>(*result.kl_before)),
                             format_signal(static_cast<float>(*result.kl_after)));

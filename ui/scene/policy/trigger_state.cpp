@@ -1,6 +1,7 @@
 #include "ui/scene/policy/trigger_state.h"
 
 #include "engine/signals/registry.h"
+#include "ui/base/value_format.h"
 
 #include <fmt/format.h>
 
@@ -75,10 +76,10 @@ std::string trigger_cost(const Trigger& trigger, const Signal* signal, int32_t m
     case SignalCost::free:
         return "free until it fires";
     case SignalCost::teacher_pass:
-        return fmt::format("one teacher pass every {} tokens", trigger.every);
+        return fmt::format("one teacher pass every {}", format_count(trigger.every, "token"));
     case SignalCost::mc_rows:
-        return fmt::format("{} extra rows every {} tokens{}", mc_samples, trigger.every,
-                           uncalibrated ? "; uncalibrated" : "");
+        return fmt::format("{} every {}{}", format_count(mc_samples, "extra row"),
+                           format_count(trigger.every, "token"), uncalibrated ? "; uncalibrated" : "");
     }
     return {};
 }

@@ -62,8 +62,7 @@ void WhatIfPreview::ask(const std::shared_ptr<const Recording>& recording, int64
 namespace {
 
 std::string count_text(const WhatIf& answer) {
-    const size_t n = answer.fires.size();
-    return fmt::format("{} {}", format_thousands(static_cast<int64_t>(n)), n == 1 ? "refresh" : "refreshes");
+    return format_count(static_cast<int64_t>(answer.fires.size()), "refresh");
 }
 
 /// Two digits at most: an estimate has no more.
@@ -82,8 +81,7 @@ std::string time_text(const WhatIf& answer) {
 }
 
 std::string missing_text(const WhatIf& answer) {
-    return fmt::format("not measured at {} {}", format_thousands(answer.missing),
-                       answer.missing == 1 ? "step" : "steps");
+    return "not measured at " + format_count(answer.missing, "step");
 }
 
 } // namespace
@@ -99,8 +97,7 @@ std::string what_if_text(const WhatIf& answer, double threshold, std::string_vie
 std::string calibration_text(const Calibration& found, std::string_view unit) {
     std::string text = fmt::format("at {}: ", format_value(found.threshold, unit));
     if (found.q)
-        text += fmt::format("quantile {:.6g} of {} {}; ", *found.q, format_thousands(found.checks),
-                            found.checks == 1 ? "check" : "checks");
+        text += fmt::format("quantile {:.6g} of {}; ", *found.q, format_count(found.checks, "check"));
     text += fmt::format("{} in this run{} (estimate)", count_text(found.outcome), time_text(found.outcome));
     if (found.outcome.missing > 0) text += ", " + missing_text(found.outcome);
     return text;
@@ -108,7 +105,7 @@ std::string calibration_text(const Calibration& found, std::string_view unit) {
 
 std::string calibration_advice(int64_t tokens) {
     if (tokens >= calibration_tokens) return {};
-    return fmt::format("calibrated on {} tokens; {} or more are advised", format_thousands(tokens),
+    return fmt::format("calibrated on {}; {} or more are advised", format_count(tokens, "token"),
                        format_thousands(calibration_tokens));
 }
 

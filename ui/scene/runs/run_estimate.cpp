@@ -27,10 +27,9 @@ std::string expected_text(const RunEstimate& estimate) {
 std::string outcome_text(const RunEstimate& estimate, const RunNumbers& had) {
     const std::string time =
         had.added_percent ? fmt::format(", +{} % time", format_number(*had.added_percent)) : std::string();
-    return fmt::format("Estimated on {} steps of {}: {}\nIt has in {} steps: {} {}{}",
-                       format_thousands(estimate.steps), estimate.of, what_if_outcome(estimate.expected),
-                       format_thousands(had.steps), format_thousands(had.refreshes),
-                       had.refreshes == 1 ? "refresh" : "refreshes", time);
+    return fmt::format("Estimated on {} of {}: {}\nIt has in {}: {}{}", format_count(estimate.steps, "step"),
+                       estimate.of, what_if_outcome(estimate.expected), format_count(had.steps, "step"),
+                       format_count(had.refreshes, "refresh"), time);
 }
 
 } // namespace refreshlab::ui

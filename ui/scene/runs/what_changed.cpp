@@ -1,5 +1,6 @@
 // What is other in a run than in the one it came from.
 #include "engine/control/command.h"
+#include "ui/base/value_format.h"
 #include "ui/scene/policy/cache_words.h"
 #include "ui/scene/policy/command_words.h"
 #include "ui/scene/runs/run_set.h"
@@ -66,7 +67,7 @@ std::vector<std::string> differences(const RunConfig& from, const RunConfig& to)
             return word.find("eed") != std::string::npos;
         }))
         words.push_back(fmt::format("seed {}", to.seed));
-    if (from.max_tokens != to.max_tokens) words.push_back(fmt::format("{} tokens", to.max_tokens));
+    if (from.max_tokens != to.max_tokens) words.push_back(format_count(to.max_tokens, "token"));
     return words;
 }
 

@@ -49,8 +49,8 @@ std::vector<Number> run_numbers(const ShellState& state) {
         ctx.recording->info().config.mode == Mode::overfill; // else there is nothing to count
     const size_t refreshes = ctx.recording->refreshes().size();
     if (refreshing)
-        add(8, fmt::format("{} {}", refreshes, refreshes == 1 ? "refresh" : "refreshes"),
-            "Splices so far, by hand included", ctx.theme.accent_ink, "00 refreshes");
+        add(8, format_count(static_cast<int64_t>(refreshes), "refresh"), "Splices so far, by hand included",
+            ctx.theme.accent_ink, "00 refreshes");
     if (const auto score = ctx.signal_id("task_score");
         score && ctx.steps > 0 && !ctx.recording->info().config.task.kind.empty()) {
         const VerdictCount count = count_verdicts(*ctx.recording, ctx.steps, *score);
