@@ -300,6 +300,9 @@ TEST_CASE("values have three significant digits and their unit; what is no numbe
     REQUIRE(format_thousands(999) == "999");
     REQUIRE(format_thousands(1000) == "1,000");
     REQUIRE(format_thousands(-1234567) == "-1,234,567");
+    REQUIRE(format_count(1, "step") == "1 step");
+    REQUIRE(format_count(0, "KV head") == "0 KV heads");
+    REQUIRE(format_count(12300, "refresh") == "12,300 refreshes");
     REQUIRE(with_unit("Entropy", "bits") == "Entropy (bits)");
     REQUIRE(with_unit("Top-1 probability", "") == "Top-1 probability");
 }
