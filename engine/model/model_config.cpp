@@ -188,7 +188,8 @@ void read_gemma(const Fields& fields, const Family& family, ModelConfig& config)
     const auto cap = [&](const char* key, double silent) { // null: none
         return fields.optional_number(key, 0, 1e6).value_or(fields.has(key) ? 0 : silent);
     };
-    config.attention_cap = cap("attn_logit_softcapping", family.attention_cap);
+    // Gemma 3 norms queries and keys instead: `transformers` reads its key and caps nothing.
+    if (family.attention_cap > 0) config.attention_cap = cap("attn_logit_softcapping", family.attention_cap);
     config.logit_cap = cap("final_logit_softcapping", family.logit_cap);
 }
 

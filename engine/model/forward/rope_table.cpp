@@ -14,7 +14,7 @@ namespace {
 
 /// YaRN: how much of pair i's own frequency stays, 0 to 1; the rest is divided by the factor. Pairs that turn more than beta_fast times
 /// within the original context keep theirs, those below beta_slow turns are stretched, between the two a ramp.
-double own_share(const ModelConfig& config, int64_t i) {
+float own_share(const ModelConfig& config, int64_t i) {
     const RopeScaling& scaling = config.rope_scaling;
     const auto dim = static_cast<double>(config.rotary());
     const auto pair_of = [&](double turns) {
@@ -29,7 +29,8 @@ double own_share(const ModelConfig& config, int64_t i) {
     low = std::max(low, 0.0);
     high = std::min(high, dim - 1);
     if (low == high) high += 0.001;
-    return 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    const float ramp = (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);
+    return 1 - std::clamp(ramp, 0.0F, 1.0F);
 }
 
 /// The theta of a context beyond the original one under dynamic (NTK) scaling.
@@ -40,6 +41,26 @@ double stretched_theta(const ModelConfig& config, int64_t context) {
     if (static_cast<double>(context) <= original || dim <= 2) return config.rope_theta;
     const double stretch = scaling.factor * static_cast<double>(context) / original - (scaling.factor - 1);
     return config.rope_theta * std::pow(stretch, dim / (dim - 2));
+}
+
+/// theta^(2i / dim): exponent and power are rounded to fp32, as a tensor of PyTorch has them.
+float power_of(double theta, int64_t i, int64_t dim) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
+    return static_cast<float>(
+        std::pow(static_cast<double>(static_cast<float>(theta)), static_cast<double>(exponent)));
+}
+
+/// Llama 3.1: long waves (seen less than low_freq_factor times in the original context) are stretched by the factor, short ones are left
+/// alone, those between are blended.
+float llama3_frequency(const RopeScaling& scaling, float frequency) {
+    const auto factor = static_cast<float>(scaling.factor);
+    const auto original = static_cast<double>(scaling.original_max_position);
+    const float wave = static_cast<float>(2.0 * std::numbers::pi) / frequency;
+    if (wave > static_cast<float>(original / scaling.low_freq_factor)) return frequency / factor;
+    if (wave < static_cast<float>(original / scaling.high_freq_factor)) return frequency;
+    const float smooth = (static_cast<float>(original) / wave - static_cast<float>(scaling.low_freq_factor)) /
+                         static_cast<float>(scaling.high_freq_factor - scaling.low_freq_factor);
+    return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
 /// What the frequencies depend on, of a context.
@@ -61,32 +82,22 @@ std::vector<float> rope_frequencies(const ModelConfig& config, int64_t context, 
                                                          : config.rope_theta;
     const std::vector<float>& factors =
         scaling.kind == Kind::longrope && beyond ? scaling.long_factors : scaling.factors;
-    const int64_t pairs = config.rotary() / 2;
-    std::vector<float> result(static_cast<size_t>(pairs));
-    for (int64_t i = 0; i < pairs; ++i) {
-        const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.rotary());
-        double frequency = 1.0 / std::pow(theta, exponent);
+    const auto factor = static_cast<float>(scaling.factor);
+    std::vector<float> result;
+    for (int64_t i = 0; i < config.rotary() / 2; ++i) {
+        const float power = power_of(theta, i, config.rotary());
+        float frequency = 1 / power;
         if (scaling.kind == Kind::linear) {
-            frequency /= scaling.factor;
+            frequency /= factor;
         } else if (scaling.kind == Kind::llama3) {
-            // Long waves (seen less than low_freq_factor times in the original context) are stretched by the factor,
-            // short ones are left alone, those between are blended.
-            const auto original = static_cast<double>(scaling.original_max_position);
-            const double wave = 2.0 * std::numbers::pi / frequency;
-            if (wave > original / scaling.low_freq_factor) {
-                frequency /= scaling.factor;
-            } else if (wave >= original / scaling.high_freq_factor) {
-                const double smooth = (original / wave - scaling.low_freq_factor) /
-                                      (scaling.high_freq_factor - scaling.low_freq_factor);
-                frequency = (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
-            }
+            frequency = llama3_frequency(scaling, frequency);
         } else if (scaling.kind == Kind::yarn) {
-            const double own = own_share(config, i);
-            frequency = own * frequency + (1 - own) * frequency / scaling.factor;
+            const float own = own_share(config, i);
+            frequency = 1 / (factor * power) * (1 - own) + frequency * own;
         } else if (scaling.kind == Kind::factors || scaling.kind == Kind::longrope) {
-            frequency /= static_cast<double>(factors.at(static_cast<size_t>(i)));
+            frequency = 1 / (factors.at(static_cast<size_t>(i)) * power);
         }
-        result[static_cast<size_t>(i)] = static_cast<float>(frequency);
+        result.push_back(frequency);
     }
     return result;
 }

@@ -340,7 +340,7 @@ void read_gemma(const Architecture& architecture, const Keys& keys, ModelConfig&
     const auto cap = [&](const char* name, double silent) {
         return keys.number(name, 0, 1e6).value_or(silent);
     };
-    config.attention_cap = cap("attn_logit_softcapping", config.attention_cap);
+    if (config.attention_cap > 0) config.attention_cap = cap("attn_logit_softcapping", config.attention_cap);
     config.logit_cap = cap("final_logit_softcapping", config.logit_cap);
 }
 

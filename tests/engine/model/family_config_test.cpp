@@ -286,7 +286,9 @@ TEST_CASE("config.json: Gemma's windows alternate, its norms, scales and caps ar
     CHECK(two.layer_windows == Windows{16, 0, 16, 0});
     const ModelConfig bare = parsed(family("gemma2"), R"({"attn_logit_softcapping": null})");
     CHECK((bare.attention_cap == 0 && bare.logit_cap == 30 && bare.query_scale == 1));
-    const ModelConfig three = parsed(family("gemma3_text"), R"({"num_hidden_layers": 7, "sliding_window": 16,
+    const ModelConfig three =
+        parsed(family("gemma3_text"),
+               R"({"num_hidden_layers": 7, "sliding_window": 16, "attn_logit_softcapping": 50.0,
         "rope_theta": 2000000.0, "rope_local_base_freq": 5000.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})");
     CHECK(three.layer_windows == Windows{16, 16, 16, 16, 16, 0, 16});
     CHECK((three.qk_norm && three.attention_cap == 0 && three.rope_theta == 2000000 &&

