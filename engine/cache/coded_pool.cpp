@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/cache/slot_index.h"
+#include "engine/policies/code_products.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -72,11 +73,13 @@ public:
         const EntryCodec* const codec = half(values).turning;
         return codec != nullptr ? codec->turned_width(m_pool.m_head_dim) : 0;
     }
-    [[nodiscard]] Stretch stretch(bool values, const int64_t* places, int64_t n) const override {
-        Stretch all = first_run(values, places, n);
-        const int64_t most = std::min(n, at_once);
+    [[nodiscard]] Stretch stretch(bool values, const int64_t* places, int64_t n,
+                                  int64_t most_made) const override {
+        ask_for_places(half(values), places, n, most_made);
+        Stretch all = first_run(values, places, n, most_made);
+        const int64_t most = std::min(n, most_made);
         while (all.stored == nullptr && all.n < most) {
-            const Stretch next = first_run(values, places + all.n, most - all.n);
+            const Stretch next = first_run(values, places + all.n, most - all.n, most_made);
             if (next.stored != nullptr || next.turned != all.turned) break;
             all.n += next.n;
         }
@@ -104,6 +107,20 @@ public:
         };
         for_blocks(half(values), places, n, turned_width(values), to, read);
     }
+    [[nodiscard]] bool dots(const Some& some, const float* x, int64_t x_stride, int64_t rows, float* y,
+                            int64_t y_stride) const override {
+        return for_runs(some, [&](const CodedBlock& block, const BlockPart& part, int64_t i) {
+            return block.codec->dots(*block.bytes, m_pool.shape_of(block), part, some.turned,
+                                     {x, x_stride, rows, y + i, y_stride});
+        });
+    }
+    [[nodiscard]] bool weighted_sum(const Some& some, const float* p, int64_t p_stride, int64_t rows,
+                                    float* acc, int64_t acc_stride) const override {
+        return for_runs(some, [&](const CodedBlock& block, const BlockPart& part, int64_t i) {
+            return block.codec->sums(*block.bytes, m_pool.shape_of(block), part, some.turned,
+                                     {p + i, p_stride, rows, acc, acc_stride});
+        });
+    }
     void turn(const float* query, float* to) const override {
         half(false).turning->turn({query, static_cast<size_t>(m_pool.m_head_dim)}, to);
     }
@@ -123,8 +140,8 @@ private:
     static bool is_turned(const Half& of, const Place& place) {
         return !place.is_row() && block_of(of, place).codec.get() == of.turning;
     }
-    /// Rows of one block, or slots, one after the other: at most at_once of those that have to be made.
-    [[nodiscard]] Stretch first_run(bool values, const int64_t* places, int64_t n) const {
+    /// Rows of one block, or slots, one after the other.
+    [[nodiscard]] Stretch first_run(bool values, const int64_t* places, int64_t n, int64_t most_made) const {
         const Half& of = half(values);
         const Place& first = at(of, places[0]);
         Stretch run{0, is_turned(of, first), nullptr, m_pool.m_head_dim};
@@ -134,7 +151,7 @@ private:
             rows = stored.first;
             run.stride = stored.stride;
         }
-        run.n = run_of(of, places, rows != nullptr ? n : std::min(n, at_once));
+        run.n = run_of(of, places, rows != nullptr ? n : std::min(n, most_made));
         if (rows != nullptr)
             run.stored =
                 static_cast<const char*>(rows) + first.row * run.stride * bytes_of(m_pool.stored_as());
@@ -144,6 +161,14 @@ private:
     static int64_t run_of(const Half& of, const int64_t* places, int64_t n) {
         const Place first = at(of, places[0]);
         int64_t run = 1;
+        for (constexpr int64_t some = 8; run + some <= n; run += some) { // without a branch for each
+            int32_t other = 0;
+            for (int64_t i = run; i < run + some; ++i) {
+                const Place& place = at(of, places[i]);
+                other |= (place.block ^ first.block) | (place.row ^ (first.row + static_cast<int32_t>(i)));
+            }
+            if (other != 0) break;
+        }
         while (run < n && at(of, places[run]).block == first.block &&
                at(of, places[run]).row == first.row + run)
             ++run;
@@ -168,6 +193,64 @@ private:
                 __builtin_prefetch(bytes->data() + i);
     }
 
+    /// Asks for what says where the entries after the next ones stand.
+    static void ask_for_places(const Half& of, const int64_t* places, int64_t n, int64_t most_made) {
+        constexpr int64_t in_line = 64 / sizeof(Place);
+        for (int64_t i = most_made; i < std::min(n, 2 * most_made); i += in_line)
+            __builtin_prefetch(&at(of, places[i]));
+    }
+    /// Asks for the rows that follow in a block. Nobody but a stream of steps this long would read them, and they come from far away.
+    [[gnu::always_inline]] static void ask_for_rows(const CodedBlock& block, int64_t first, int64_t n) {
+        constexpr int64_t line = 64, most = 2048;
+        const int64_t rows = block.positions.rows();
+        for (const auto* bytes : {&block.bytes->payload, &block.bytes->metadata}) {
+            const int64_t row = std::ssize(*bytes) / rows, begin = first * row,
+                          end = std::min({(first + n) * row, std::ssize(*bytes), begin + most});
+            for (int64_t i = begin; i < end; i += line)
+                __builtin_prefetch(bytes->data() + i);
+        }
+    }
+
+    /// Calls visit(block, part, i) for rows of blocks that follow one another, entries from i on. \return whether it could be done: all
+    /// are rows that one codec has coded, and the first call says so
+    template <typename Visit>
+    [[nodiscard]] bool for_runs(const Some& some, const Visit& visit) const {
+        const Half& of = half(some.values);
+        if (!some.turned && m_pool.stored_as() != StoredAs::float32)
+            return false; // rounded when they are made
+        int64_t runs[at_once], num_runs = 0, rows[at_once];
+        const EntryCodec* codec = nullptr;
+        if (some.n > at_once) return false;
+        for (int64_t i = 0; i < some.n; i += runs[num_runs++]) {
+            const Place& first = at(of, some.places[i]);
+            if (first.is_row()) return false;
+            const EntryCodec* const own = block_of(of, first).codec.get();
+            if (codec != nullptr && own != codec) return false;
+            codec = own;
+            runs[num_runs] = run_of(of, some.places + i, some.n - i);
+        }
+        for (int64_t k = 0, i = 0; k < num_runs; i += runs[k++]) {
+            const Place first = at(of, some.places[i]);
+            const CodedBlock& block = block_of(of, first);
+            ask_for_more(of, first, runs[k]);
+            std::iota(rows, rows + runs[k], first.row);
+            const std::span<const int64_t> own(rows, static_cast<size_t>(runs[k]));
+            if (visit(block, BlockPart{own, some.first_channel, some.channels}, i)) continue;
+            RL_ASSERT(i == 0);
+            return false;
+        }
+        return true;
+    }
+
+    /// Asks for what comes after some rows of a block.
+    [[gnu::always_inline]] static void ask_for_more(const Half& of, const Place& first, int64_t n) {
+        const CodedBlock& block = block_of(of, first);
+        if (first.row + n < block.positions.rows())
+            ask_for_rows(block, first.row + n, n);
+        else
+            ask_for_next(of.blocks, static_cast<size_t>(first.block));
+    }
+
     /// Reads rows of blocks, block by block: read(block, rows, out) for some of its rows, of `width` numbers.
     template <typename Read>
     static void for_blocks(const Half& of, const int64_t* places, int64_t n, int64_t width, float* to,
@@ -185,14 +268,15 @@ private:
                     continue;
                 }
                 const CodedBlock& block = block_of(of, first);
-                ask_for_next(of.blocks, static_cast<size_t>(first.block));
                 const int64_t most = block.positions.rows() - first.row; // rows stand by position
                 if (const int64_t run = run_of(of, places + i, end - i); run == most || run >= long_run) {
                     std::iota(rows, rows + run, first.row);
+                    ask_for_more(of, first, run);
                     read(block, std::span<const int64_t>(rows, static_cast<size_t>(run)), to + i * width);
                     i += run;
                     continue;
                 }
+                ask_for_next(of.blocks, static_cast<size_t>(first.block));
                 int64_t found = 0;
                 for (int64_t j = i; j < end && found < most; ++j) {
                     const Place& place = at(of, places[j]);

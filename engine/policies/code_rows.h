@@ -2,6 +2,7 @@
 
 #include "kernels/execution/isa.h"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,6 +28,8 @@ void numbers_by_channel(const CodeRows& codes, std::span<const float> pairs);
 void numbers_by_row(const CodeRows& codes, std::span<const float> pairs, int64_t group);
 /// levels[code] * factors[i], of row i. \param levels  [2^bits]; \param factors  [rows]
 void numbers_of_levels(const CodeRows& codes, std::span<const float> levels, std::span<const float> factors);
+/// Of codes of one bit: factors[i] for 1, -factors[i] for 0.
+void numbers_of_signs(const CodeRows& codes, std::span<const float> factors);
 
 /// IEEE halves, one after the other. \param bytes  [2 * to.size()]
 void numbers_of_halves(std::span<const uint8_t> bytes, std::span<float> to);
@@ -38,5 +41,13 @@ void round_to_half(std::span<float> numbers);
 [[nodiscard]] std::vector<kernels::Isa> code_row_sets();
 /// Which of them run from now on; the last one unless a suite asks for another.
 void use_code_row_set(kernels::Isa set);
+[[nodiscard]] kernels::Isa code_row_set();
+
+// For code_products.cpp
+void check_code_rows(const CodeRows& codes); ///< asserts that every code is within the bytes
+/// [2 n] pairs apart.
+void split_pairs(std::span<const float> pairs, std::span<float> first, std::span<float> second);
+/// Of at most 4 bits, again and again: [16].
+[[nodiscard]] std::array<float, 16> repeated_levels(std::span<const float> levels);
 
 } // namespace refreshlab

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <numeric>
 
 namespace refreshlab {
@@ -53,6 +52,12 @@ void EntryCodec::read_turned(const EncodedBlock&, const BlockShape&, std::span<c
 }
 TurnedRows EntryCodec::turned_rows(const EncodedBlock&) const {
     return {};
+}
+bool EntryCodec::dots(const EncodedBlock&, const BlockShape&, const BlockPart&, bool, const CodeDots&) const {
+    return false;
+}
+bool EntryCodec::sums(const EncodedBlock&, const BlockShape&, const BlockPart&, bool, const CodeSums&) const {
+    return false;
 }
 void EntryCodec::turn(std::span<const float>, float*) const {
     RL_ASSERT(false);
@@ -109,8 +114,10 @@ void numbers_of_rows(std::span<const uint8_t> bytes, std::span<const int64_t> ro
                      std::span<float> to) {
     if (rows.empty()) return;
     const size_t each = to.size() / rows.size();
-    const auto follows = [](int64_t before, int64_t row) { return row == before + 1; };
-    if (std::ranges::adjacent_find(rows, std::not_fn(follows)) == rows.end()) // side by side
+    int64_t other = 0; // without a branch for each
+    for (size_t i = 0; i < rows.size(); ++i)
+        other |= rows[i] ^ (rows.front() + static_cast<int64_t>(i));
+    if (other == 0) // side by side
         return numbers_at(bytes, rows.front() * static_cast<int64_t>(each), type, to);
     static thread_local std::vector<uint8_t> own; // attention decodes at every step
     const size_t size = each * static_cast<size_t>(bytes_of(type));

@@ -6,6 +6,9 @@
 
 namespace refreshlab {
 
+struct CodeDots; // code_products.h
+struct CodeSums;
+
 /// Keys or values of entries: a codec takes them apart.
 enum class KvHalf : uint8_t { keys, values };
 
@@ -66,6 +69,12 @@ public:
                              std::span<const int64_t> rows, float* to) const;
     /// Of a block whose payload is turned rows.
     [[nodiscard]] virtual TurnedRows turned_rows(const EncodedBlock& block) const;
+    /// Products with rows as decode() makes them, or turned, straight from codes; CodeDots::y goes by the place in `part.rows`. Bits are those of
+    /// made rows in the kernels of the same instruction set. \return false: nothing was done, rows have to be made. The same for all blocks
+    [[nodiscard]] virtual bool dots(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                                    bool turned, const CodeDots& d) const;
+    [[nodiscard]] virtual bool sums(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                                    bool turned, const CodeSums& s) const;
     /// Keys: a query, [head_dim], whose product with a turned row is that of the query with the row. \param to  [turned_width], is written
     virtual void turn(std::span<const float> query, float* to) const;
     /// Values: a sum of turned rows, [turned_width], as the sum of the rows. \param to  [head_dim], is added to

@@ -3,6 +3,7 @@
 #include "kernels/cpu/coded_reader.h"
 #include "kernels/cpu/cpu_tensors.h"
 #include "kernels/cpu/mask_stream.h"
+#include "kernels/execution/isa.h"
 #include "kernels/execution/thread_pool.h"
 #include "kernels/ops/probabilities.h"
 
@@ -227,24 +228,30 @@ private:
     // --- 3. scores, [rows * heads, stride]; column i is key i of the list; see score_keys() ---
     /// Keys [begin, end) of coded entries.
     void score_coded(int64_t begin, int64_t end) {
-        coded().each(false, begin, end, {0, m_p.head_dim}, [&](const CodedPart& part) { score_part(part); });
+        coded().each(false, begin, end, {0, m_p.head_dim}, [&](CodedPart& part) { score_part(part); });
     }
-    void score_part(const CodedPart& part) {
+    void score_part(CodedPart& part) {
         Dots dots;
         dots.x = part.turned ? m_scratch.turned.data() : m_scratch.queries.data();
         dots.x_stride = part.width;
         dots.rows = rows_and_heads();
-        dots.w = part.rows;
-        dots.w_type = part.type;
-        dots.w_stride = part.stride;
-        dots.w_index = part.index;
         dots.outs = part.n;
         dots.in = part.width;
         float* const to = m_scratch.scores.data() + part.begin;
         const bool all = part.ones == nullptr;
         dots.y = all ? to : CodedReader::numbers(rows_and_heads() * part.n);
         dots.y_stride = all ? m_stride : part.n;
-        m_table.dots(dots);
+        if (!m_from_codes || part.places == nullptr ||
+            !m_keys.coded->dots(CodedReader::some_of(part, false), dots.x, dots.x_stride, dots.rows, dots.y,
+                                dots.y_stride)) {
+            if (part.places != nullptr) coded().make_rows(part, false);
+            dots.w = part.rows;
+            dots.w_type = part.type;
+            dots.w_stride = part.stride;
+            dots.w_index = part.index;
+            dots.near = part.made;
+            m_table.dots(dots);
+        }
         for (int64_t i = 0; i < rows_and_heads() && !all; ++i)
             for (int64_t k = 0; k < part.n; ++k)
                 to[i * m_stride + part.ones[k]] = dots.y[i * part.n + k];
@@ -355,9 +362,9 @@ private:
             return;
         }
         // One chain per channel of plain ones and one of turned ones, cut nowhere.
-        coded().each(true, begin, end, c, [&](const CodedPart& part) { add_part(r, rows, part, c); });
+        coded().each(true, begin, end, c, [&](CodedPart& part) { add_part(r, rows, part, c); });
     }
-    void add_part(int64_t r, int64_t rows, const CodedPart& part, Channels c) const {
+    void add_part(int64_t r, int64_t rows, CodedPart& part, Channels c) const {
         WeightedSum sum;
         sum.p = scores_of(r, 0) + part.begin;
         sum.p_stride = m_stride;
@@ -370,15 +377,21 @@ private:
             sum.p = weights;
             sum.p_stride = part.n;
         }
-        sum.v = part.rows;
-        sum.v_type = part.type;
-        sum.v_stride = part.stride;
-        sum.v_index = part.index;
         sum.end = part.n;
         sum.width = part.width;
         sum.acc_stride = part.turned ? part.width : m_p.head_dim;
         sum.acc = (part.turned ? m_scratch.turned.data() : m_scratch.queries.data() + c.begin) +
                   r * m_num_heads * sum.acc_stride;
+        if (m_from_codes && part.places != nullptr &&
+            m_keys.coded->weighted_sum(CodedReader::some_of(part, true), sum.p, sum.p_stride, sum.rows,
+                                       sum.acc, sum.acc_stride))
+            return;
+        if (part.places != nullptr) coded().make_rows(part, true);
+        sum.v = part.rows;
+        sum.v_type = part.type;
+        sum.v_stride = part.stride;
+        sum.v_index = part.index;
+        sum.near = part.made;
         m_table.weighted_sum(sum);
     }
     /// Keys [begin, end) of rows [r, r + rows).
@@ -430,6 +443,7 @@ private:
     bool m_own;
     Keys m_keys;
     const CpuKernels& m_table = kernels();
+    bool m_from_codes = isa() == Isa::avx512; ///< coded entries may be read so: CodedEntries::dots()
     int64_t m_firsts[rows_per_task] = {}, m_counts[rows_per_task] = {};
     Keys m_tails[rows_per_task];
     int64_t m_skipped[rows_per_task] = {}; ///< of the tail: before a sliding window

@@ -33,20 +33,21 @@ int64_t CodedReader::most_made(bool values) const {
 bool CodedReader::next_stretch(bool values, int64_t begin, int64_t end, Channels c, CodedPart& part) const {
     const int64_t* const places = m_columns + begin;
     const int64_t enough = std::min(most_made(values), end - begin);
-    const CodedEntries::Stretch stretch = m_entries.stretch(values, places, end - begin);
+    const CodedEntries::Stretch stretch = m_entries.stretch(values, places, end - begin, enough);
     if (stretch.n < enough) return false;
+    part = CodedPart();
     part.begin = begin;
     part.turned = stretch.turned;
     part.n = stretch.stored != nullptr ? stretch.n : enough;
     if (stretch.stored != nullptr)
         stand(part, values, stretch.stored, stretch.stride, c);
     else
-        make(part, values, places, c);
+        are_made(part, values, places, c);
     return true;
 }
 
 void CodedReader::some_of(bool values, int64_t begin, int64_t n, const CodedEntries::Sorted& sorted,
-                          bool turned, Channels c, CodedPart& part) const {
+                          bool turned, Channels c, int64_t* own_places, CodedPart& part) const {
     const CodedEntries::Alike& alike = turned ? sorted.turned : sorted.plain;
     part = CodedPart();
     part.begin = begin;
@@ -58,10 +59,9 @@ void CodedReader::some_of(bool values, int64_t begin, int64_t n, const CodedEntr
         stand(part, values, sorted.stored, m_head_dim, c);
         return;
     }
-    int64_t places[CodedEntries::at_once];
     for (int64_t i = 0; i < alike.n; ++i)
-        places[i] = m_columns[begin + alike.ones[i]];
-    make(part, values, places, c);
+        own_places[i] = m_columns[begin + alike.ones[i]];
+    are_made(part, values, own_places, c);
 }
 
 void CodedReader::stand(CodedPart& part, bool values, const void* rows, int64_t stride, Channels c) const {
@@ -71,14 +71,20 @@ void CodedReader::stand(CodedPart& part, bool values, const void* rows, int64_t 
     part.width = part.turned ? m_entries.turned_width(values) : c.count;
 }
 
-void CodedReader::make(CodedPart& part, bool values, const int64_t* places, Channels c) const {
+void CodedReader::are_made(CodedPart& part, bool values, const int64_t* places, Channels c) const {
+    part.places = places;
+    part.first_channel = part.turned ? 0 : c.begin;
     part.width = part.stride = part.turned ? m_entries.turned_width(values) : c.count;
+}
+
+void CodedReader::make_rows(CodedPart& part, bool values) const {
     float* const rows = room_for_rows(part.n * part.width);
     if (part.turned)
-        m_entries.read_turned(values, places, part.n, rows);
+        m_entries.read_turned(values, part.places, part.n, rows);
     else
-        m_entries.read(values, places, part.n, c.begin, c.count, rows);
+        m_entries.read(values, part.places, part.n, part.first_channel, part.width, rows);
     part.rows = rows;
+    part.made = true;
 }
 
 } // namespace refreshlab::kernels::cpu

@@ -24,7 +24,10 @@ struct CodedPart {
     int64_t stride = 0; ///< from row to row
     const void* rows = nullptr;
     ElementType type = ElementType::f32;
-    const int64_t* index = nullptr; ///< of the rows; null: 0, 1, 2, ...
+    const int64_t* index = nullptr;  ///< of the rows; null: 0, 1, 2, ...
+    bool made = false;               ///< just now
+    const int64_t* places = nullptr; ///< null: rows stand as they are read; else make_rows() makes them
+    int64_t first_channel = 0;
 };
 
 /// The coded entries of a list as rows that kernels read: where they stand, or made a few at a time, so that they stay in the first cache
@@ -43,9 +46,10 @@ public:
     /// stand side by side the turned ones come after the plain ones.
     /// \param c  channels of plain rows; turned ones are whole
     template <typename Visit>
-    void each(bool values, int64_t begin, int64_t end, Channels c, const Visit& visit) const {
+    void each(bool values, int64_t begin, int64_t end, Channels c, Visit visit) const {
+        CodedPart part;
+        int64_t own_places[CodedEntries::at_once];
         while (begin < end) {
-            CodedPart part;
             if (next_stretch(values, begin, end, c, part)) {
                 visit(part);
                 begin += part.n;
@@ -56,11 +60,18 @@ public:
             m_entries.sort(values, m_columns + begin, n, sorted);
             for (const bool turned : {false, true}) {
                 if ((turned ? sorted.turned : sorted.plain).n == 0) continue;
-                some_of(values, begin, n, sorted, turned, c, part);
+                some_of(values, begin, n, sorted, turned, c, own_places, part);
                 visit(part);
             }
             begin += n;
         }
+    }
+
+    /// Makes the rows of a part that has none.
+    void make_rows(CodedPart& part, bool values) const;
+    /// As CodedEntries has them.
+    [[nodiscard]] static CodedEntries::Some some_of(const CodedPart& part, bool values) {
+        return {values, part.turned, part.places, part.n, part.first_channel, part.width};
     }
 
     /// Room for numbers of the calling thread: scores, or weights, of the entries of a part.
@@ -73,9 +84,9 @@ private:
     bool next_stretch(bool values, int64_t begin, int64_t end, Channels c, CodedPart& part) const;
     /// Those of n sorted entries that are read in one way.
     void some_of(bool values, int64_t begin, int64_t n, const CodedEntries::Sorted& sorted, bool turned,
-                 Channels c, CodedPart& part) const;
+                 Channels c, int64_t* own_places, CodedPart& part) const;
     void stand(CodedPart& part, bool values, const void* rows, int64_t stride, Channels c) const;
-    void make(CodedPart& part, bool values, const int64_t* places, Channels c) const;
+    void are_made(CodedPart& part, bool values, const int64_t* places, Channels c) const;
 
     const CodedEntries& m_entries;
     const int64_t* m_columns;

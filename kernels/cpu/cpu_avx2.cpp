@@ -157,7 +157,7 @@ RL_AVX2 void dot_rows(const Dots& d, int64_t row, const W* const* w, int64_t out
     const float* const x = d.x + row * d.x_stride;
     if constexpr (R == 1) {
         __m256 acc[2][1][4];
-        if (d.w_index == nullptr)
+        if (d.w_index == nullptr && !d.near)
             ask_ahead(w[0] + 4 * d.w_stride, 4 * d.in * static_cast<int64_t>(sizeof(W)));
         accumulate<2, 1, W>(x, d.x_stride, w, d.in, 0, acc);
         _mm_storeu_ps(sums, fold_four(acc[0][0], acc[1][0]));
@@ -190,7 +190,7 @@ RL_AVX2 void dots_of(const Dots& d) {
         }
         // Keys of a cache: short rows, listed or not.
         constexpr int64_t short_row = 1024 / sizeof(W), ahead = 8;
-        for (int64_t o = out + ahead; d.in <= short_row && o < out + ahead + 4 && o < d.outs; ++o)
+        for (int64_t o = out + ahead; d.in <= short_row && o < out + ahead + 4 && o < d.outs && !d.near; ++o)
             ask_ahead(base + (d.w_index != nullptr ? d.w_index[o] : o) * d.w_stride,
                       d.in * static_cast<int64_t>(sizeof(W)));
         int64_t row = 0;
@@ -230,7 +230,7 @@ RL_AVX2 void sum_block(const WeightedSum& s, int64_t row, int64_t channel) {
     const float* const p = s.p + row * s.p_stride;
     for (int64_t c = s.begin; c < s.end; ++c) {
         const V* const v = base + (s.v_index != nullptr ? s.v_index[c] : c) * s.v_stride;
-        if (row == 0) { // values that come later, listed or not
+        if (row == 0 && !s.near) { // values that come later, listed or not
             const int64_t later = c + ahead < s.end ? c + ahead : c;
             ask_ahead(base + (s.v_index != nullptr ? s.v_index[later] : later) * s.v_stride,
                       32 * static_cast<int64_t>(sizeof(V)));

@@ -2,7 +2,7 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
+#include "kernels/cpu/fold_avx512.h"
 
 #include <vector>
 
@@ -17,11 +17,11 @@
 /// block after the next while it works (1.5 times as fast on Zen 5, from memory and from the third cache). Keys of a cache
 /// come 8 at a time to one row, to have 8 independent chains. Every function carries its target, the file none: nothing of it may be emitted as
 /// a shared inline function (development/performance.md, 5.6).
-#define RL_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
-#define RL_AVX512_INLINE RL_AVX512 __attribute__((always_inline)) inline
 
 namespace refreshlab::kernels::cpu {
 namespace {
+
+using namespace avx512;
 
 /// High and low halves of sixteen 32 x 32-bit products.
 struct Products {
@@ -89,54 +89,6 @@ RL_AVX512_INLINE __m512 load(const F16* p, __mmask16 mask) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p));
 }
 
-RL_AVX512_INLINE __m128 fold_to_4(__m512 a) {
-    const __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-    return _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
-}
-
-/// Lane o of the result = the folded sum of acc[o].
-RL_AVX512_INLINE __m128 fold_four(const __m512* acc) {
-    __m128 a = fold_to_4(acc[0]);
-    __m128 b = fold_to_4(acc[1]);
-    __m128 c = fold_to_4(acc[2]);
-    __m128 d = fold_to_4(acc[3]);
-    _MM_TRANSPOSE4_PS(a, b, c, d);
-    return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
-}
-
-/// [a's two lower quarters + its two upper ones, b's the same]: lanes l + (l + 8).
-RL_AVX512_INLINE __m512 fold_8(__m512 a, __m512 b) {
-    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
-}
-/// Of two results of fold_8: quarter by quarter the four lanes of each of their four sums.
-RL_AVX512_INLINE __m512 fold_4(__m512 a, __m512 b) {
-    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
-}
-/// Of two results of fold_4: in every quarter lanes 0 + 2 of a and b, then lanes 1 + 3 of a and b.
-RL_AVX512_INLINE __m512 fold_2(__m512 a, __m512 b) {
-    return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-}
-
-/// Four rows x 4 outputs: quarter r of the result = the folded sums of acc[r].
-RL_AVX512_INLINE __m512 fold_rows(const __m512 (*acc)[4]) {
-    __m512 quarters[4]; // of output o: a quarter a row
-#pragma GCC unroll 4
-    for (int o = 0; o < 4; ++o)
-        quarters[o] = fold_4(fold_8(acc[0][o], acc[1][o]), fold_8(acc[2][o], acc[3][o]));
-    const __m512 low = fold_2(quarters[0], quarters[1]), high = fold_2(quarters[2], quarters[3]);
-    return _mm512_add_ps(_mm512_shuffle_ps(low, high, 0x44), _mm512_shuffle_ps(low, high, 0xEE));
-}
-
-/// Two rows x 4 outputs, in the lower half of the result.
-RL_AVX512_INLINE __m512 fold_two_rows(const __m512 (*acc)[4]) {
-    const __m512 even = fold_4(fold_8(acc[0][0], acc[1][0]), fold_8(acc[0][1], acc[1][1]));
-    const __m512 odd = fold_4(fold_8(acc[0][2], acc[1][2]), fold_8(acc[0][3], acc[1][3]));
-    const __m512 pairs =
-        fold_2(even, odd); // quarters: row 0 of outputs (0, 2), row 1, row 0 of (1, 3), row 1
-    const __m512 sums = _mm512_add_ps(pairs, _mm512_shuffle_ps(pairs, pairs, 0x4E));
-    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 8, 1, 9, 4, 12, 5, 13, 0, 0, 0, 0, 0, 0, 0, 0), sums);
-}
-
 /// R rows x O outputs (O = 4 or 8): the 16 partial sums of each.
 /// \tparam Step   elements i of a row of weights stand at Step * i (4: in a panel)
 /// \param ahead  where the weights that come later begin; they are asked for as fast as these are used. Null: not.
@@ -191,15 +143,6 @@ RL_AVX512_INLINE __m512 bias_quarters(const float* bias, __mmask8 outs) {
     return _mm512_broadcast_f32x4(_mm_maskz_loadu_ps(outs, bias));
 }
 
-/// Quarter r of `sums` to row r of y.
-template <int R>
-RL_AVX512_INLINE void store_rows(__m512 sums, float* y, int64_t y_stride, __mmask8 outs) {
-    _mm_mask_storeu_ps(y, outs, _mm512_castps512_ps128(sums));
-    if constexpr (R > 1) _mm_mask_storeu_ps(y + y_stride, outs, _mm512_extractf32x4_ps(sums, 1));
-    if constexpr (R > 2) _mm_mask_storeu_ps(y + 2 * y_stride, outs, _mm512_extractf32x4_ps(sums, 2));
-    if constexpr (R > 3) _mm_mask_storeu_ps(y + 3 * y_stride, outs, _mm512_extractf32x4_ps(sums, 3));
-}
-
 /// Six rows x up to 4 outputs.
 template <bool Ahead, int Step, typename W>
 RL_AVX512 void dot_six(const Dots& d, int64_t row, const W* const* w, int64_t out, int64_t num_outs) {
@@ -221,13 +164,19 @@ RL_AVX512 void dot_six(const Dots& d, int64_t row, const W* const* w, int64_t ou
 
 template <int R, int O, bool Ahead, typename W>
 RL_AVX512 void dot_rows(const Dots& d, int64_t row, const W* const* w, int64_t out, int64_t num_outs) {
-    float sums[R * O];
     constexpr int64_t page = 4096 / sizeof(W); // short rows, keys of a cache
     const int64_t block = O * d.w_stride;
     const W* const ahead = w[0] + (block > page ? block : page);
     __m512 acc[R][O];
     accumulate<R, O, Ahead>(d.x + row * d.x_stride, d.x_stride, w, d.in, reinterpret_cast<const char*>(ahead),
                             acc);
+    if constexpr (O == 4 && (R == 4 || R == 2)) {
+        const auto outs = static_cast<__mmask8>((1U << num_outs) - 1U);
+        __m512 all = R == 4 ? fold_rows(&acc[0]) : fold_two_rows(&acc[0]);
+        if (d.bias != nullptr) all = _mm512_add_ps(all, bias_quarters(d.bias + out, outs));
+        return store_rows<R>(all, d.y + row * d.y_stride + out, d.y_stride, outs);
+    }
+    float sums[R * O];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
@@ -420,7 +369,7 @@ RL_AVX512 void dots_of_matrix(const Dots& d) {
 template <typename W>
 RL_AVX512 void dots_of(const Dots& d) {
     // Rows of weights that stand in one stretch: a matrix. Else keys of a cache, which are there already.
-    if (d.w_index == nullptr && d.w_stride == d.in)
+    if (d.w_index == nullptr && d.w_stride == d.in && !d.near)
         return d.rows == 1   ? one_row_of_matrix<W>(d)
                : d.rows < 12 ? dots_by<4, true, W>(d)
                              : dots_of_matrix<W>(d);
@@ -493,7 +442,8 @@ template <int Q, typename V>
 void sum_rows(const WeightedSum& s, int64_t channel) {
     int64_t row = 0;
     for (; row + 4 <= s.rows; row += 4)
-        row == 0 ? sum_block<4, Q, true, V>(s, row, channel) : sum_block<4, Q, false, V>(s, row, channel);
+        row == 0 && !s.near ? sum_block<4, Q, true, V>(s, row, channel)
+                            : sum_block<4, Q, false, V>(s, row, channel);
     // What is left in one go: values are read once for all of the query heads that share them.
     if (s.rows - row == 3) sum_block<3, Q, true, V>(s, row, channel);
     if (s.rows - row == 2) sum_block<2, Q, true, V>(s, row, channel);

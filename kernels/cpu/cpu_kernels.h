@@ -36,6 +36,7 @@ struct Dots {
     int64_t outs = 0;
     int64_t in = 0;
     const float* bias = nullptr; ///< null: none
+    bool near = false; ///< w has just been written: it is in the first cache, and nothing is asked for
     float* y = nullptr;
     int64_t y_stride = 0;
 };
@@ -51,6 +52,7 @@ struct WeightedSum {
     const int64_t* v_index = nullptr; ///< row of v for position c; null: c itself
     int64_t begin = 0, end = 0;
     int64_t width = 0;
+    bool near = false; ///< v has just been written
     float* acc = nullptr;
     int64_t acc_stride = 0;
 };

@@ -100,8 +100,8 @@ struct PlainCall {
 int64_t CodedEntries::turned_width(bool) const {
     return 0;
 }
-CodedEntries::Stretch CodedEntries::stretch(bool, const int64_t*, int64_t n) const {
-    return {std::min(n, at_once), false, nullptr, 0};
+CodedEntries::Stretch CodedEntries::stretch(bool, const int64_t*, int64_t n, int64_t most_made) const {
+    return {std::min(n, most_made), false, nullptr, 0};
 }
 void CodedEntries::sort(bool, const int64_t*, int64_t n, Sorted& to) const {
     to.stored = nullptr;
@@ -111,6 +111,12 @@ void CodedEntries::sort(bool, const int64_t*, int64_t n, Sorted& to) const {
 }
 void CodedEntries::read_turned(bool, const int64_t*, int64_t, float*) const {
     RL_ASSERT(false); // no entry is read turned
+}
+bool CodedEntries::dots(const Some&, const float*, int64_t, int64_t, float*, int64_t) const {
+    return false;
+}
+bool CodedEntries::weighted_sum(const Some&, const float*, int64_t, int64_t, float*, int64_t) const {
+    return false;
 }
 void CodedEntries::turn(const float*, float*) const {
     RL_ASSERT(false);

@@ -28,10 +28,18 @@ public:
     };
     /// The first entries of a list, as many as are read in one way. Stored: as many as stand one after the other.
     struct Stretch {
-        int64_t n = 0; ///< at most at_once, unless stored
+        int64_t n = 0;
         bool turned = false;
         const void* stored = nullptr; ///< the first one; null: their rows have to be made
         int64_t stride = 0;           ///< of `stored`, in numbers of the cache's dtype
+    };
+
+    /// Some entries that are read in one way, and some of the channels of those that are not turned.
+    struct Some {
+        bool values = false, turned = false;
+        const int64_t* places = nullptr;
+        int64_t n = 0;
+        int64_t first_channel = 0, channels = 0;
     };
 
     CodedEntries() = default;
@@ -46,11 +54,20 @@ public:
     /// Numbers of a turned row; 0: no entry is read turned.
     [[nodiscard]] virtual int64_t turned_width(bool values) const;
     /// \param n  at least 1
-    [[nodiscard]] virtual Stretch stretch(bool values, const int64_t* places, int64_t n) const;
+    /// \param most_made  at most so many of those whose rows have to be made; at least 1
+    [[nodiscard]] virtual Stretch stretch(bool values, const int64_t* places, int64_t n,
+                                          int64_t most_made) const;
     /// \param n  at most at_once
     virtual void sort(bool values, const int64_t* places, int64_t n, Sorted& to) const;
     /// Of places that are all read turned: [n, turned_width].
     virtual void read_turned(bool values, const int64_t* places, int64_t n, float* to) const;
+    // Straight from codes, with the bits that the AVX-512 kernels give for the rows. \return false: nothing was done, rows have to be made
+    /// y[i, k] = product of x[i] with entry k. \param x  [rows] of the entries' width
+    [[nodiscard]] virtual bool dots(const Some& some, const float* x, int64_t x_stride, int64_t rows,
+                                    float* y, int64_t y_stride) const;
+    /// acc[i] += sum over k ascending of p[i, k] times entry k.
+    [[nodiscard]] virtual bool weighted_sum(const Some& some, const float* p, int64_t p_stride, int64_t rows,
+                                            float* acc, int64_t acc_stride) const;
     /// \param query  [head_dim]; \param to  [turned_width of keys], is written
     virtual void turn(const float* query, float* to) const;
     /// \param sum  [turned_width of values]; \param to  [head_dim], is added to

@@ -1,7 +1,9 @@
+#include "kernels/cpu/cpu_kernels.h"
 #include "kernels/ops/attention.h"
 #include "tests/kernels/kernel_fixture.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <numeric>
 
@@ -34,6 +36,52 @@ protected:
     at::Tensor m_halves[2];
 };
 
+/// The same; products and sums are made here.
+class FromCodes final : public Rows {
+public:
+    using Rows::Rows;
+    [[nodiscard]] bool dots(const Some& some, const float* x, int64_t x_stride, int64_t rows, float* y,
+                            int64_t y_stride) const override {
+        const std::vector<float> all = rows_of(some);
+        kernels::cpu::Dots d;
+        d.x = x;
+        d.x_stride = x_stride;
+        d.rows = rows;
+        d.w = all.data();
+        d.w_stride = d.in = some.channels;
+        d.outs = some.n;
+        d.y = y;
+        d.y_stride = y_stride;
+        kernels::cpu::avx512_kernels()->dots(d);
+        ++calls;
+        return true;
+    }
+    [[nodiscard]] bool weighted_sum(const Some& some, const float* p, int64_t p_stride, int64_t rows,
+                                    float* acc, int64_t acc_stride) const override {
+        const std::vector<float> all = rows_of(some);
+        kernels::cpu::WeightedSum s;
+        s.p = p;
+        s.p_stride = p_stride;
+        s.rows = rows;
+        s.v = all.data();
+        s.v_stride = s.width = some.channels;
+        s.end = some.n;
+        s.acc = acc;
+        s.acc_stride = acc_stride;
+        kernels::cpu::avx512_kernels()->weighted_sum(s);
+        ++calls;
+        return true;
+    }
+    mutable std::atomic<int> calls = 0;
+
+private:
+    [[nodiscard]] std::vector<float> rows_of(const Some& some) const {
+        std::vector<float> all(static_cast<size_t>(some.n * some.channels));
+        read(some.values, some.places, some.n, some.first_channel, some.channels, all.data());
+        return all;
+    }
+};
+
 /// The same; some entries can be read turned as well: channels in another order, keys doubled, values halved, with zeros behind them.
 class TurnedRows final : public Rows {
 public:
@@ -64,10 +112,11 @@ public:
     [[nodiscard]] int64_t turned_width(bool values) const override {
         return m_halves[0].size(1) + m_more[values ? 1 : 0];
     }
-    [[nodiscard]] Stretch stretch(bool values, const int64_t* places, int64_t n) const override {
+    [[nodiscard]] Stretch stretch(bool values, const int64_t* places, int64_t n,
+                                  int64_t most_made) const override {
         Stretch all{1, is_turned(places[0]), nullptr, 0};
         const bool stored = all.turned ? m_turned_stored : m_stored;
-        while (all.n < n && (stored ? places[all.n] == places[all.n - 1] + 1 : all.n < at_once) &&
+        while (all.n < n && (stored ? places[all.n] == places[all.n - 1] + 1 : all.n < most_made) &&
                is_turned(places[all.n]) == all.turned)
             ++all.n;
         if (!stored) return all;
@@ -119,6 +168,7 @@ private:
 
 TEST_CASE("coded entries give the bits of the same rows in a cache", "[kernels][attention]") {
     Random random(31);
+    int from_codes = 0;
     for (int i = 0; i < 14; ++i) {
         const int64_t kv_heads = random.between(1, 3), d = random.pick<int64_t>({8, 40, 64}),
                       heads = kv_heads * random.between(1, 4), rows = random.between(1, 10);
@@ -137,7 +187,10 @@ TEST_CASE("coded entries give the bits of the same rows in a cache", "[kernels][
         std::vector<std::unique_ptr<Rows>> stored;
         std::vector<kernels::KeyList> plain, coded;
         for (int64_t h = 0; h < kv_heads; ++h) {
-            stored.push_back(std::make_unique<Rows>(k[h].to(at::kFloat), v[h].to(at::kFloat)));
+            if (h % 2 == i % 2)
+                stored.push_back(std::make_unique<FromCodes>(k[h].to(at::kFloat), v[h].to(at::kFloat)));
+            else
+                stored.push_back(std::make_unique<Rows>(k[h].to(at::kFloat), v[h].to(at::kFloat)));
             const int64_t listed = h == 1 ? n / 2 : n;
             plain.push_back({positions.data(), columns.data(), listed});
             coded.push_back({positions.data(), columns.data(), listed, stored.back().get()});
@@ -172,7 +225,11 @@ TEST_CASE("coded entries give the bits of the same rows in a cache", "[kernels][
                 REQUIRE(same_bits(kernels::attention(in), expected));
             }
         }
+        for (const auto& entries : stored)
+            if (const auto* direct = dynamic_cast<const FromCodes*>(entries.get()); direct != nullptr)
+                from_codes += direct->calls;
     }
+    CHECK((from_codes > 0) == kernels::is_available(Isa::avx512));
 }
 
 TEST_CASE("entries that are read turned give what their rows give, for any threads and rows of a call",

@@ -1,4 +1,5 @@
 #include "engine/policies/bit_codes.h"
+#include "engine/policies/code_products.h"
 #include "engine/policies/code_rows.h"
 #include "tests/support/seed.h"
 
@@ -46,6 +47,9 @@ struct Codes {
     }
     [[nodiscard]] CodeRows to(std::vector<float>& numbers) const {
         return {bytes, bits, width * bits, rows, first, n, numbers.data(), n + 1};
+    }
+    [[nodiscard]] CodeRows to_width(float* numbers) const {
+        return {bytes, bits, width * bits, rows, first, n, numbers, n};
     }
     [[nodiscard]] std::vector<float> room() const {
         return std::vector<float>(rows.size() * static_cast<size_t>(n + 1), 7);
@@ -108,8 +112,120 @@ TEST_CASE("codes become the numbers of their definition, with every instruction 
             numbers = codes.room();
             numbers_of_levels(codes.to(numbers), levels, factors);
             REQUIRE(numbers == of_levels);
+            if (codes.bits != 1) return;
+            const auto of_signs = codes.defined(
+                [&](uint32_t code, size_t row, int64_t) { return code != 0 ? factors[row] : -factors[row]; });
+            numbers = codes.room();
+            numbers_of_signs(codes.to(numbers), factors);
+            REQUIRE(numbers == of_signs);
         });
     }
+}
+
+namespace {
+
+/// In the order of kernels/cpu/cpu_kernels.h.
+float product(const float* x, const float* row, int64_t n) {
+    float lane[16] = {};
+    for (int64_t i = 0; i < n; ++i)
+        lane[i % 16] = std::fma(x[i], row[i], lane[i % 16]);
+    for (const int half : {8, 4, 2, 1})
+        for (int l = 0; l < half; ++l)
+            lane[l] += lane[l + half];
+    return lane[0];
+}
+
+/// What products() and sums() of a kind of codes give is what those of its rows, made one by one, give. \return how often they were there
+template <typename Make, typename Dots, typename Sums>
+int same_as_rows(const Codes& codes, std::mt19937& random, int64_t width, const Make& make, const Dots& dots,
+                 const Sums& sums) {
+    const auto n = std::ssize(codes.rows);
+    const int64_t num = 1 + static_cast<int64_t>(random() % 8), stride = width + 3, places = n + 2;
+    std::vector<float> rows(static_cast<size_t>(n * width));
+    make(rows.data());
+    const std::vector<float> x = some(random, static_cast<size_t>(num * stride)),
+                             p = some(random, static_cast<size_t>(num * places));
+    std::vector<float> y(static_cast<size_t>(num * places), 7),
+        wanted = y, acc = some(random, static_cast<size_t>(num * stride)), wanted_acc = acc;
+    for (int64_t r = 0; r < num; ++r) {
+        for (int64_t i = 0; i < n; ++i) {
+            wanted[static_cast<size_t>(r * places + i)] =
+                product(x.data() + r * stride, rows.data() + i * width, width);
+            for (int64_t c = 0; c < width; ++c) {
+                float& sum = wanted_acc[static_cast<size_t>(r * stride + c)];
+                sum = std::fma(p[static_cast<size_t>(r * places + i)],
+                               rows[static_cast<size_t>(i * width + c)], sum);
+            }
+        }
+    }
+    int there = 0;
+    if (dots({x.data(), stride, num, y.data(), places})) {
+        REQUIRE(y == wanted);
+        ++there;
+    }
+    if (sums({p.data(), places, num, acc.data(), stride})) {
+        REQUIRE(acc == wanted_acc);
+        ++there;
+    }
+    return there;
+}
+
+} // namespace
+
+TEST_CASE("products and sums straight from codes have the bits of those of their rows", "[policies][codec]") {
+    std::mt19937 random(test::seed(18));
+    int there = 0;
+    for (int turn = 0; turn < 600; ++turn) {
+        Codes codes(random);
+        CAPTURE(turn, codes.bits, codes.width, codes.first, codes.n, codes.group, codes.rows.size());
+        const auto to = [&](float* rows) {
+            CodeRows all = codes.to_width(rows);
+            return all;
+        };
+        const auto n = static_cast<size_t>(codes.n);
+        const std::vector<float> channels = some(random, 2 * n);
+        const auto groups = static_cast<size_t>((codes.width + codes.group - 1) / codes.group);
+        const std::vector<float> pairs = some(random, codes.rows.size() * groups * 2),
+                                 levels = some(random, size_t{1} << codes.bits),
+                                 factors = some(random, codes.rows.size()),
+                                 of_signs = some(random, codes.rows.size());
+        there += same_as_rows(
+            codes, random, codes.n, [&](float* rows) { numbers_by_channel(to(rows), channels); },
+            [&](const CodeDots& d) { return dots_by_channel(to(nullptr), channels, d); },
+            [](const CodeSums&) { return false; });
+        there += same_as_rows(
+            codes, random, codes.n, [&](float* rows) { numbers_by_row(to(rows), pairs, codes.group); },
+            [&](const CodeDots& d) { return dots_by_row(to(nullptr), pairs, codes.group, d); },
+            [&](const CodeSums& s) { return sums_by_row(to(nullptr), pairs, codes.group, s); });
+        there += same_as_rows(
+            codes, random, codes.n, [&](float* rows) { numbers_of_levels(to(rows), levels, factors); },
+            [&](const CodeDots& d) { return dots_of_levels(to(nullptr), levels, factors, {}, d); },
+            [&](const CodeSums& s) { return sums_of_levels(to(nullptr), levels, factors, s); });
+        // Signs among the same bytes, behind the levels.
+        const int64_t width = codes.n + codes.n;
+        there += same_as_rows(
+            codes, random, width,
+            [&](float* rows) {
+                CodeRows all = to(rows);
+                all.stride = width;
+                numbers_of_levels(all, levels, factors);
+                all.to = rows + codes.n;
+                all.first *= all.bits;
+                all.bits = 1;
+                numbers_of_signs(all, of_signs);
+            },
+            [&](const CodeDots& d) {
+                return dots_of_levels(to(nullptr), levels, factors,
+                                      {codes.first * codes.bits, codes.n, of_signs}, d);
+            },
+            [](const CodeSums&) { return false; });
+    }
+    CHECK((there > 200) == (code_row_sets().back() == kernels::Isa::avx512));
+    use_code_row_set(kernels::Isa::portable); // their kernels do not fuse, or are not this order's
+    const Codes codes(random);
+    CHECK(!dots_of_levels(codes.to_width(nullptr), some(random, size_t{1} << codes.bits),
+                          some(random, codes.rows.size()), {}, {}));
+    use_code_row_set(code_row_sets().back());
 }
 
 TEST_CASE("halves become floats, with every instruction set", "[policies][codec]") {

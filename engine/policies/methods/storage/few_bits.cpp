@@ -1,7 +1,7 @@
 #include "engine/policies/methods/storage/few_bits.h"
 
 #include "engine/policies/bit_codes.h"
-#include "engine/policies/code_rows.h"
+#include "engine/policies/code_products.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,21 +54,44 @@ EncodedBlock FewBits::encode(std::span<const float> rows, const BlockShape& shap
     return block;
 }
 
-void FewBits::decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
-                     float* to) const {
-    static thread_local std::vector<float> pairs; // scales and minima; attention decodes at every step
-    const CodeRows codes{
-        block.payload, m_bits, shape.head_dim * m_bits, part.rows, part.first_channel, part.channels, to,
-        part.channels};
+CodeRows FewBits::rows_of(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                          float* to) const {
+    return {block.payload, m_bits, shape.head_dim * m_bits, part.rows, part.first_channel, part.channels, to,
+            part.channels};
+}
+
+std::span<const float> FewBits::pairs_of(const EncodedBlock& block, const BlockShape& shape,
+                                         const BlockPart& part) const {
+    static thread_local std::vector<float> pairs; // attention decodes at every step
     if (m_groups == Groups::channels) {
         pairs.resize(static_cast<size_t>(2 * part.channels));
         numbers_at(block.metadata, 2 * part.first_channel, StoredAs::float16, pairs);
-        return numbers_by_channel(codes, pairs);
+        return pairs;
     }
     const int64_t groups = (shape.head_dim + m_group - 1) / m_group;
     pairs.resize(2 * part.rows.size() * static_cast<size_t>(groups));
     numbers_of_rows(block.metadata, part.rows, StoredAs::float16, pairs);
-    numbers_by_row(codes, pairs, m_group);
+    return pairs;
+}
+
+void FewBits::decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                     float* to) const {
+    const CodeRows codes = rows_of(block, shape, part, to);
+    const std::span<const float> pairs = pairs_of(block, shape, part);
+    m_groups == Groups::channels ? numbers_by_channel(codes, pairs) : numbers_by_row(codes, pairs, m_group);
+}
+
+bool FewBits::dots(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part, bool,
+                   const CodeDots& d) const {
+    const CodeRows codes = rows_of(block, shape, part, nullptr);
+    const std::span<const float> pairs = pairs_of(block, shape, part);
+    return m_groups == Groups::channels ? dots_by_channel(codes, pairs, d)
+                                        : dots_by_row(codes, pairs, m_group, d);
+}
+bool FewBits::sums(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part, bool,
+                   const CodeSums& s) const {
+    if (m_groups == Groups::channels) return false;
+    return sums_by_row(rows_of(block, shape, part, nullptr), pairs_of(block, shape, part), m_group, s);
 }
 
 } // namespace refreshlab

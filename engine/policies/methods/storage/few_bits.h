@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/policies/code_rows.h"
 #include "engine/policies/entry_codec.h"
 
 #include <cstdint>
@@ -24,8 +25,18 @@ public:
     using EntryCodec::decode;
     void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                 float* to) const override;
+    [[nodiscard]] bool dots(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                            bool turned, const CodeDots& d) const override;
+    [[nodiscard]] bool sums(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                            bool turned, const CodeSums& s) const override;
 
 private:
+    [[nodiscard]] CodeRows rows_of(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                                   float* to) const;
+    /// Scales and minima of a part: of its channels, or of all groups of its rows. The calling thread's, until the next call.
+    [[nodiscard]] std::span<const float> pairs_of(const EncodedBlock& block, const BlockShape& shape,
+                                                  const BlockPart& part) const;
+
     int64_t m_bits;
     Groups m_groups;
     int64_t m_group;

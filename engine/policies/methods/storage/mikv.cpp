@@ -5,12 +5,15 @@
 //   max |k_c|) over the prompt, of a KV head; beta k is coded, and divided by beta when it is read
 // Source: reference/cache-definitions.md, section 9; Yang et al. 2024 (MiKV).
 #include "engine/policies/cache_scores.h"
+#include "engine/policies/code_products.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
 #include "engine/policies/methods/storage/few_bits.h"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 namespace refreshlab {
 
@@ -47,6 +50,10 @@ public:
     void read_turned(const EncodedBlock& block, const BlockShape& shape, std::span<const int64_t> rows,
                      float* to) const override {
         m_codes.decode(block, shape, {rows, 0, shape.head_dim}, to);
+    }
+    [[nodiscard]] bool dots(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                            bool turned, const CodeDots& d) const override {
+        return turned && m_codes.dots(block, shape, part, turned, d);
     }
 
 private:
@@ -96,8 +103,9 @@ public:
 
 private:
     struct Head {
-        Floats acc;              ///< of every entry: nothing leaves, so entry i is position i
-        std::vector<bool> coded; ///< of every entry
+        Floats acc;                 ///< of every entry: nothing leaves, so entry i is position i
+        std::vector<int64_t> whole; ///< entries that are as they were, ascending
+        int64_t seen = 0;           ///< entries that `whole` has been told of
         std::shared_ptr<const EntryCodec> keys;
     };
     [[nodiscard]] Head& of(int64_t layer, int64_t index) {
@@ -127,24 +135,22 @@ private:
     void demote(int64_t layer, int64_t index, CacheEditor& cache) {
         Head& head = of(layer, index);
         const int64_t n = std::ssize(head.acc);
-        head.coded.resize(head.acc.size(), false);
+        for (; head.seen < n; ++head.seen)
+            head.whole.push_back(head.seen);
         const auto heavy = static_cast<int64_t>(static_cast<double>(m_budget) * (1 - m_recent));
         const int64_t old = n - (m_budget - heavy);
-        std::vector<int64_t> candidates;
+        const auto candidates = std::ranges::lower_bound(head.whole, old) - head.whole.begin();
+        if (candidates <= heavy) return;
         Floats scores;
-        for (int64_t i = 0; i < old; ++i) {
-            if (head.coded[static_cast<size_t>(i)]) continue;
-            candidates.push_back(i);
+        for (const int64_t i : std::span(head.whole).first(static_cast<size_t>(candidates)))
             scores.push_back(head.acc[static_cast<size_t>(i)]);
-        }
-        if (std::ssize(candidates) <= heavy) return;
-        const std::vector<int64_t> stay = cache_scores::top(scores, heavy);
-        std::vector<int64_t> leave;
-        for (int64_t i = 0; i < std::ssize(candidates); ++i) {
-            if (std::ranges::binary_search(stay, i)) continue;
-            leave.push_back(candidates[static_cast<size_t>(i)]);
-            head.coded[static_cast<size_t>(leave.back())] = true;
-        }
+        std::vector<int64_t> kept, leave;
+        for (const int64_t i : cache_scores::top(scores, heavy))
+            kept.push_back(head.whole[static_cast<size_t>(i)]);
+        std::ranges::set_difference(head.whole.begin(), head.whole.begin() + candidates, kept.begin(),
+                                    kept.end(), std::back_inserter(leave));
+        kept.insert(kept.end(), head.whole.begin() + candidates, head.whole.end()); // the newest
+        head.whole = std::move(kept);
         cache.encode(layer, index, KvHalf::keys, leave, head.keys);
         cache.encode(layer, index, KvHalf::values, leave, m_values);
     }

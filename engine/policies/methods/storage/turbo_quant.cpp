@@ -8,6 +8,7 @@
 // once; here `residual` of them, one at the least, wait.
 // Source: reference/cache-definitions.md, section 9; Zandieh et al. 2025 (TurboQuant), 2024 (QJL).
 #include "engine/policies/bit_codes.h"
+#include "engine/policies/code_products.h"
 #include "engine/policies/code_rows.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/entry_codec.h"
@@ -76,12 +77,16 @@ public:
         , m_dim(head_dim)
         , m_padded(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(head_dim))))
         , m_levels(lloyd_max(m_bits, m_padded))
-        , m_float_levels(m_levels.begin(), m_levels.end()) {
+        , m_float_levels(m_levels.begin(), m_levels.end())
+        , m_sketch_scale(std::sqrt(std::numbers::pi / 2) / static_cast<double>(head_dim)) {
         const uint64_t key = mixed_bits(seed + (half == KvHalf::keys ? 1 : 2));
         for (int64_t i = 0; i < m_padded; ++i)
             m_signs.push_back(mixed_bits(key + static_cast<uint64_t>(i)) >> 63 != 0 ? -1 : 1);
-        for (int64_t i = 0; half == KvHalf::keys && i < head_dim * head_dim; ++i)
-            m_sketch.push_back(normal(mixed_bits(key) + static_cast<uint64_t>(i)));
+        if (half == KvHalf::keys) m_sketch.resize(static_cast<size_t>(head_dim * head_dim));
+        for (int64_t row = 0; half == KvHalf::keys && row < head_dim; ++row)
+            for (int64_t c = 0; c < head_dim; ++c)
+                m_sketch[static_cast<size_t>(c * head_dim + row)] =
+                    normal(mixed_bits(key) + static_cast<uint64_t>(row * head_dim + c));
     }
 
     [[nodiscard]] EncodedBlock encode(std::span<const float> rows, const BlockShape& shape) const override {
@@ -114,37 +119,35 @@ public:
     }
     void read_turned(const EncodedBlock& block, const BlockShape&, std::span<const int64_t> rows,
                      float* to) const override {
-        static thread_local std::vector<float> of_rows, factors;
-        const auto n = rows.size(), each = static_cast<size_t>(norms());
-        of_rows.resize(n * each);
-        numbers_of_rows(block.metadata, rows, StoredAs::float16, of_rows);
-        factors.resize(n * each); // r of all rows, then the factors of all signs
-        for (size_t i = 0; i < n; ++i) {
-            factors[i] = of_rows[i * each];
-            if (each == 2)
-                factors[n + i] = static_cast<float>(sketch_scale() * static_cast<double>(of_rows[2 * i + 1]));
-        }
-        const int64_t width = turned_width(m_dim), row_bits = 8 * static_cast<int64_t>(row_bytes());
-        const std::span all(factors);
-        numbers_of_levels({block.payload, m_bits, row_bits, rows, 0, m_padded, to, width}, m_float_levels,
-                          all.first(rows.size()));
-        if (norms() == 2) {
-            static constexpr float signs[2] = {-1, 1};
-            numbers_of_levels({block.payload, 1, row_bits, rows, 8 * static_cast<int64_t>(code_bytes()),
-                               m_dim, to + m_padded, width},
-                              signs, all.last(rows.size()));
-        }
+        const std::span all = factors_of(block, rows);
+        const int64_t width = turned_width(m_dim);
+        numbers_of_levels(codes_of(block, rows, to, width), m_float_levels, all.first(rows.size()));
+        if (norms() == 2)
+            numbers_of_signs({block.payload, 1, 8 * static_cast<int64_t>(row_bytes()), rows, first_sign(),
+                              m_dim, to + m_padded, width},
+                             all.last(rows.size()));
+    }
+    [[nodiscard]] bool dots(const EncodedBlock& block, const BlockShape&, const BlockPart& part, bool turned,
+                            const CodeDots& d) const override {
+        if (!turned || norms() == 1) return false;
+        const std::span all = factors_of(block, part.rows);
+        const size_t n = part.rows.size();
+        return dots_of_levels(codes_of(block, part.rows, nullptr, 0), m_float_levels, all.first(n),
+                              {first_sign(), m_dim, all.last(n)}, d);
+    }
+    [[nodiscard]] bool sums(const EncodedBlock& block, const BlockShape&, const BlockPart& part, bool turned,
+                            const CodeSums& s) const override {
+        if (!turned || norms() == 2) return false;
+        return sums_of_levels(codes_of(block, part.rows, nullptr, 0), m_float_levels,
+                              factors_of(block, part.rows), s);
     }
     void turn(std::span<const float> query, float* to) const override {
         const Doubles u = rotated(query);
         for (const double number : u)
             *to++ = static_cast<float>(number);
-        for (int64_t row = 0; row < m_dim; ++row) {
-            double sum = 0;
-            for (size_t c = 0; c < query.size(); ++c)
-                sum += m_sketch[static_cast<size_t>(row * m_dim) + c] * static_cast<double>(query[c]);
-            *to++ = static_cast<float>(sum);
-        }
+        const Doubles x(query.begin(), query.end());
+        for (const double number : sketched(x))
+            *to++ = static_cast<float>(number);
     }
     void turn_back(const float* sum, std::span<float> to) const override {
         Doubles u(sum, sum + m_padded);
@@ -155,9 +158,27 @@ public:
 
 private:
     [[nodiscard]] int64_t norms() const { return m_sketch.empty() ? 1 : 2; } ///< of a row
-    /// What |e| is multiplied by.
-    [[nodiscard]] double sketch_scale() const {
-        return std::sqrt(std::numbers::pi / 2) / static_cast<double>(m_dim);
+    [[nodiscard]] CodeRows codes_of(const EncodedBlock& block, std::span<const int64_t> rows, float* to,
+                                    int64_t stride) const {
+        return {block.payload, m_bits, 8 * static_cast<int64_t>(row_bytes()), rows, 0, m_padded, to, stride};
+    }
+    [[nodiscard]] int64_t first_sign() const {
+        return 8 * static_cast<int64_t>(code_bytes());
+    } ///< bit of a row
+    /// r of all rows, then the factors of all signs. The calling thread's, until the next call.
+    [[nodiscard]] std::span<const float> factors_of(const EncodedBlock& block,
+                                                    std::span<const int64_t> rows) const {
+        static thread_local std::vector<float> of_rows, factors; // attention decodes at every step
+        const auto n = rows.size(), each = static_cast<size_t>(norms());
+        const auto scale = static_cast<float>(m_sketch_scale);
+        of_rows.resize(n * each);
+        numbers_of_rows(block.metadata, rows, StoredAs::float16, of_rows);
+        if (each == 1) return of_rows;
+        factors.resize(2 * n);
+        split_pairs(of_rows, std::span(factors).first(n), std::span(factors).last(n));
+        for (float& factor : std::span(factors).last(n))
+            factor *= scale;
+        return factors;
     }
     [[nodiscard]] size_t code_bytes() const { return bytes_of_codes(m_padded, m_bits); }
     [[nodiscard]] size_t row_bytes() const {
@@ -195,12 +216,9 @@ private:
             left[c] = static_cast<double>(x[c]) - left[c];
             of_left += left[c] * left[c];
         }
-        for (int64_t row = 0; row < m_dim; ++row) {
-            double sum = 0;
-            for (int64_t c = 0; c < m_dim; ++c)
-                sum += m_sketch[static_cast<size_t>(row * m_dim + c)] * left[static_cast<size_t>(c)];
-            if (sum > 0) put_code(codes.subspan(code_bytes()), row, 1, 1);
-        }
+        const Doubles sketch = sketched(left);
+        for (int64_t row = 0; row < m_dim; ++row)
+            if (sketch[static_cast<size_t>(row)] > 0) put_code(codes.subspan(code_bytes()), row, 1, 1);
         put_norm(std::sqrt(of_left), metadata);
     }
 
@@ -211,6 +229,15 @@ private:
             u[c] = m_signs[c] * static_cast<double>(x[c]);
         hadamard(u);
         return u;
+    }
+
+    /// S x. Column by column, so that the sums of many rows grow at once.
+    [[nodiscard]] Doubles sketched(const Doubles& x) const {
+        Doubles sums(x.size(), 0);
+        for (size_t c = 0; c < x.size(); ++c)
+            for (size_t row = 0; row < x.size(); ++row)
+                sums[row] += m_sketch[c * x.size() + row] * x[c];
+        return sums;
     }
 
     /// x', [head_dim].
@@ -226,12 +253,13 @@ private:
     }
 
     void add_sketch(std::span<const uint8_t> codes, double norm, Doubles& x) const {
-        const double scale = sketch_scale() * norm;
-        for (int64_t row = 0; row < m_dim; ++row) {
-            const double sign = code_at(codes.subspan(code_bytes()), row, 1) != 0 ? scale : -scale;
-            for (int64_t c = 0; c < m_dim; ++c)
-                x[static_cast<size_t>(c)] += sign * m_sketch[static_cast<size_t>(row * m_dim + c)];
-        }
+        const double scale = m_sketch_scale * norm;
+        Doubles signs;
+        for (int64_t row = 0; row < m_dim; ++row)
+            signs.push_back(code_at(codes.subspan(code_bytes()), row, 1) != 0 ? scale : -scale);
+        for (size_t c = 0; c < x.size(); ++c)
+            for (size_t row = 0; row < signs.size(); ++row)
+                x[c] += signs[row] * m_sketch[c * signs.size() + row];
     }
 
     /// Orthonormal.
@@ -254,7 +282,8 @@ private:
     Doubles m_levels;
     std::vector<float> m_float_levels;
     std::vector<int> m_signs; ///< [padded]
-    Doubles m_sketch;         ///< S, [head_dim, head_dim]; of values empty
+    Doubles m_sketch;         ///< S transposed, [head_dim, head_dim]; of values empty
+    double m_sketch_scale;    ///< what |e| is multiplied by
 };
 
 class TurboQuant final : public CacheMethodBase<TurboQuant> {
