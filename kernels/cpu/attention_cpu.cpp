@@ -219,7 +219,7 @@ private:
                                m_scratch.turned.data() + i * width);
     }
     [[nodiscard]] CodedReader coded() const {
-        return {*m_keys.coded, m_keys.columns, m_p.head_dim, element_type(m_p.k)};
+        return {*m_keys.coded, m_keys.columns, m_p.head_dim, element_type(m_p.k), m_from_codes};
     }
     [[nodiscard]] int64_t turned_width(bool values) const {
         return m_keys.coded != nullptr ? m_keys.coded->turned_width(values) : 0;

@@ -26,6 +26,7 @@ float* CodedReader::numbers(int64_t n) {
 }
 
 int64_t CodedReader::most_made(bool values) const {
+    if (m_from_codes) return CodedEntries::at_once;
     const int64_t widest = std::max(m_head_dim, m_entries.turned_width(values));
     return std::clamp(made_at_once / widest / 16 * 16, int64_t{16}, CodedEntries::at_once);
 }

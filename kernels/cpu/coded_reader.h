@@ -36,11 +36,14 @@ class CodedReader {
 public:
     /// \param columns  of the list: places of the entries
     /// \param type     of the cache
-    CodedReader(const CodedEntries& entries, const int64_t* columns, int64_t head_dim, ElementType type)
+    /// \param from_codes  few rows will be made (CodedEntries::dots()), so parts are as long as they can be
+    CodedReader(const CodedEntries& entries, const int64_t* columns, int64_t head_dim, ElementType type,
+                bool from_codes)
         : m_entries(entries)
         , m_columns(columns)
         , m_head_dim(head_dim)
-        , m_type(type) {}
+        , m_type(type)
+        , m_from_codes(from_codes) {}
 
     /// Calls visit(part) for entries [begin, end) of the list. Those that are read in one way come in order; where entries of both ways
     /// stand side by side the turned ones come after the plain ones.
@@ -92,6 +95,7 @@ private:
     const int64_t* m_columns;
     int64_t m_head_dim;
     ElementType m_type;
+    bool m_from_codes;
 };
 
 } // namespace refreshlab::kernels::cpu
