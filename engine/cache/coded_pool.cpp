@@ -199,7 +199,7 @@ private:
         for (int64_t i = most_made; i < std::min(n, 2 * most_made); i += in_line)
             __builtin_prefetch(&at(of, places[i]));
     }
-    /// Asks for the rows that follow in a block. Nobody but a stream of steps this long would read them, and they come from far away.
+    /// Asks for the rows that follow in a block: a layer is read once a step, so they come from memory.
     [[gnu::always_inline]] static void ask_for_rows(const CodedBlock& block, int64_t first, int64_t n) {
         constexpr int64_t line = 64, most = 2048;
         const int64_t rows = block.positions.rows();
