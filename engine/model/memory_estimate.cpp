@@ -64,6 +64,7 @@ int64_t kernel_scratch(const ModelNeed& need) {
     shape.head_dim = c.head_dim;
     shape.vocab = c.vocab_size;
     shape.branch_norms = c.branch_norms;
+    shape.experts = {c.experts.count, c.experts.used, LlamaWeights::held_width(c.experts.width)};
     shape.type = need.dtype == Dtype::f32 ? kernels::WeightType::f32 : kernels::WeightType::bf16;
     // A longer cache does not fit anyway, and its numbers must not wrap around.
     shape.capacity = std::min(need.capacity, int64_t{1} << 24);

@@ -1,5 +1,6 @@
 #include "kernels/decode/decode_plan.h"
 
+#include "kernels/decode/expert_shapes.h"
 #include "kernels/decode/rows_shapes.h"
 #include "kernels/shared/attention_bins.h"
 #include "kernels/shared/check.h"
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 namespace refreshlab::kernels::decode {
@@ -58,6 +60,11 @@ public:
                 append(l);
             }
             if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) continue;
+            if (m_s.routes(l)) {
+                std::ranges::copy(plan_experts(m_s, l, m_s.rows), std::back_inserter(m_launches));
+                if (m_s.branch_norms) branch_norm("down norm", l);
+                continue;
+            }
             gate_up(l);
             onto("down", l, m_s.ffn, m_s.mlp_bias);
         }
@@ -196,9 +203,10 @@ private:
     /// o or down, and the norm of what it adds.
     void onto(const char* part, int64_t layer, int64_t inputs, bool bias) {
         product(DecodeKernel::product_onto, part, layer, m_s.hidden, inputs, bias);
-        if (!m_s.branch_norms) return;
-        PlannedLaunch& launch = add(DecodeKernel::norm_rows, part[0] == 'o' ? "o norm" : "down norm", layer,
-                                    decode::norm_rows(1, m_s.rows));
+        if (m_s.branch_norms) branch_norm(part[0] == 'o' ? "o norm" : "down norm", layer);
+    }
+    void branch_norm(const char* part, int64_t layer) {
+        PlannedLaunch& launch = add(DecodeKernel::norm_rows, part, layer, decode::norm_rows(1, m_s.rows));
         count_norm(launch, m_s.rows * m_s.hidden, m_s.hidden, m_element);
         launch.traffic.activations += m_s.rows * m_s.hidden * 4; // the residual that it is added to
     }
@@ -370,6 +378,12 @@ const char* name_of(DecodeKernel kernel) {
         return "norm_rows";
     case DecodeKernel::norm_gate_up:
         return "norm_gate_up";
+    case DecodeKernel::router:
+        return "router";
+    case DecodeKernel::expert_gate_up:
+        return "expert_gate_up";
+    case DecodeKernel::expert_down:
+        return "expert_down";
     case DecodeKernel::head:
         return "head";
     case DecodeKernel::attention_rows:
@@ -388,6 +402,10 @@ const char* name_of(DecodeKernel kernel) {
         return "rows_product";
     case DecodeKernel::rows_product_f32:
         return "rows_product_f32";
+    case DecodeKernel::expert_rows_gate_up:
+        return "expert_rows_gate_up";
+    case DecodeKernel::expert_rows_down:
+        return "expert_rows_down";
     case DecodeKernel::rows_append:
         return "rows_append";
     case DecodeKernel::rows_attention:
@@ -415,6 +433,72 @@ PlannedLaunch plan_qk_norms(const DecodeShape& s, int64_t layer, int64_t rows, b
     return launch;
 }
 
+void require_experts(const DecodeShape& s) {
+    const ExpertShape& experts = s.experts;
+    RL_ASSERT(experts.count == 0 || (experts.used > 0 && experts.used <= experts.count && experts.width > 0 &&
+                                     experts.count <= most_experts));
+    RL_ASSERT(s.routed.empty() || static_cast<int64_t>(s.routed.size()) == s.layers);
+}
+
+PlannedLaunch plan_router(const DecodeShape& s, int64_t layer, int64_t rows) {
+    const int64_t element = bytes_of(s.type), matrix = s.experts.count * s.hidden;
+    PlannedLaunch launch;
+    launch.kernel = DecodeKernel::router;
+    launch.part = "router";
+    launch.layer = layer;
+    launch.shape = router(s.experts.count, s.hidden, rows);
+    launch.busy_blocks = blocks_of(launch.shape);
+    launch.dependent = s.dependent;
+    LaunchTraffic& t = launch.traffic;
+    t.matrices = matrix * element;
+    t.again = (rows - 1) * t.matrices;
+    if (s.pre_norms) t.small_weights = s.hidden * element;
+    t.activations = (launch.busy_blocks * s.hidden + rows * s.experts.count) * 4; // logits, by the last block
+    t.activations_written = rows * (s.experts.count * 4 + s.experts.used * 8);
+    launch.multiply_adds = launch.elements = rows * matrix;
+    launch.shared_bytes_read = launch.multiply_adds * 4 / outputs_per_warp;
+    launch.bytes_in_flight = t.matrices * rows / launch.busy_blocks;
+    launch.reads_early = true;
+    launch.chain = 3; // the row; the count of blocks; their logits
+    return launch;
+}
+
+std::vector<PlannedLaunch> plan_experts(const DecodeShape& s, int64_t layer, int64_t rows) {
+    const int64_t element = bytes_of(s.type), used = s.experts.used, width = s.experts.width;
+    const int64_t matrix = width * s.hidden, matrix_size = matrix_bytes(s.type, s.form, width, s.hidden);
+    std::vector<PlannedLaunch> launches{plan_router(s, layer, rows)};
+    const auto add = [&](DecodeKernel kernel, const char* part, const LaunchShape& shape,
+                         int64_t matrices) -> PlannedLaunch& {
+        PlannedLaunch& launch = launches.emplace_back();
+        launch.kernel = kernel;
+        launch.part = part;
+        launch.layer = layer;
+        launch.shape = shape;
+        launch.busy_blocks = blocks_of(shape);
+        launch.dependent = s.dependent;
+        LaunchTraffic& t = launch.traffic;
+        launch.form = s.form;
+        t.matrices = used * matrices * matrix_size; // the token's; other rows may be sent to others
+        t.again = (rows - 1) * t.matrices;
+        launch.multiply_adds = launch.elements = rows * used * matrices * matrix;
+        launch.shared_bytes_read = launch.multiply_adds * 4 / (outputs_per_warp * matrices);
+        launch.bytes_in_flight = rows * t.matrices / launch.busy_blocks;
+        launch.chain = 3; // whose matrices; where they are; the inputs
+        return launch;
+    };
+    PlannedLaunch& gate_up =
+        add(DecodeKernel::expert_gate_up, "gate|up", expert_gate_up(s.form, used, width, s.hidden, rows), 2);
+    if (s.pre_norms) gate_up.traffic.small_weights = s.hidden * element;
+    gate_up.traffic.activations = gate_up.busy_blocks * (s.hidden * 4 + 4);
+    gate_up.traffic.activations_written = rows * used * width * 4;
+    PlannedLaunch& down =
+        add(DecodeKernel::expert_down, "down", expert_down(s.form, used, width, s.hidden, rows), 1);
+    down.traffic.activations = down.busy_blocks * used * (width * 4 + 8);
+    if (!s.branch_norms) down.traffic.activations += rows * s.hidden * 4; // the residual that it is added to
+    down.traffic.activations_written = rows * s.hidden * 4;
+    return launches;
+}
+
 std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     RL_ASSERT(s.hidden > 0 && s.ffn > 0 && s.layers > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.vocab > 0);
     RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0 && s.heads / s.kv_heads <= most_group);
@@ -425,6 +509,7 @@ std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     };
     RL_ASSERT(fits(s.form) && fits(s.embedding_form) && fits(s.head_form));
     RL_ASSERT(s.qk_norm || !s.qk_norm_whole);
+    require_experts(s);
     RL_ASSERT(s.attends.empty() || static_cast<int64_t>(s.attends.size()) == s.layers);
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);

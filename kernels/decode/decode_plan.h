@@ -9,6 +9,12 @@
 /// without a GPU. Plain numbers.
 namespace refreshlab::kernels::decode {
 
+/// Routed experts in the place of an MLP: of a layer, of a row, and their width as held.
+struct ExpertShape {
+    int64_t count = 0; ///< 0: the model has none
+    int64_t used = 0, width = 0;
+};
+
 /// What a step's launches depend on.
 struct DecodeShape {
     int64_t hidden = 0, ffn = 0; ///< as held: padded as LlamaWeights::held_width() says
@@ -22,8 +28,13 @@ struct DecodeShape {
     bool pre_norms = true, branch_norms = false;
     std::vector<int64_t> windows;       ///< sliding window of each layer, 0 = none; empty: no layer slides
     std::vector<bool> attends, has_mlp; ///< of each layer; empty: all do (derived students may lack some)
-    int64_t rows = 1;                   ///< the token's and MC rows
-    int64_t context = 0;                ///< columns that the cache holds; the token's position
+    ExpertShape experts;
+    std::vector<bool> routed; ///< layers whose MLP is experts; empty: all, where there are any
+    [[nodiscard]] bool routes(int64_t layer) const {
+        return experts.count > 0 && (routed.empty() || routed[static_cast<size_t>(layer)]);
+    }
+    int64_t rows = 1;       ///< the token's and MC rows
+    int64_t context = 0;    ///< columns that the cache holds; the token's position
     int64_t top_k = -1;     ///< the head answers too, with so many of the largest logits; -1: it does not
     int64_t taps = 0;       ///< layers, from the first on, whose attention rows the host gets as halves
     int64_t bins = 0;       ///< of those rows (kernels/shared/attention_bins.h); 0: every key
@@ -42,6 +53,9 @@ enum class DecodeKernel : uint8_t {
     product_onto,     ///< o, down
     norm_rows,        ///< norms of q and k over all heads, of what o and down add
     norm_gate_up,
+    router,         ///< chooses a row's experts
+    expert_gate_up, ///< of the chosen ones, row by row
+    expert_down,
     head,
     block_product,  ///< what norm_product, product_onto, norm_gate_up and head are with matrices in blocks
     attention_rows, ///< the token's attention in all layers that the host looks at, to its memory
@@ -49,9 +63,11 @@ enum class DecodeKernel : uint8_t {
     // of a pass of many rows (kernels/decode/rows_plan.h)
     rows_embed,
     rows_norm,
-    rows_product,      ///< by tensor cores
-    rows_product_wide, ///< with blocks of 6 pairs of warps
-    rows_product_f32,  ///< by fp32 units
+    rows_product,        ///< by tensor cores
+    rows_product_wide,   ///< with blocks of 6 pairs of warps
+    rows_product_f32,    ///< by fp32 units
+    expert_rows_gate_up, ///< of all rows that are sent to an expert, by tensor cores
+    expert_rows_down,
     rows_attention,
     rows_attention_f32,
     rows_attention_merge,
@@ -82,7 +98,7 @@ struct LaunchTraffic {
 
 struct PlannedLaunch {
     DecodeKernel kernel{};
-    /// "q|k|v", "q/k norm", "attention", "attention MC", "o", "o norm", "gate|up", "down", "down norm", "head", "embedding"; "rows"; of a pass also "k|v", "norm", "append", "merge",
+    /// "q|k|v", "q/k norm", "attention", "attention MC", "o", "o norm", "gate|up", "down", "down norm", "router", "head", "embedding"; "rows"; of a pass also "k|v", "norm", "append", "merge",
     /// "splice"
     const char* part = "";
     int64_t layer = -1; ///< -1: outside the layers
@@ -110,6 +126,14 @@ struct PlannedLaunch {
 /// where they are wanted, head. Sizes > 0, heads a multiple of kv_heads and at most most_group times as many, head_dim at most
 /// most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
+
+/// What the plans ask of a shape's experts (asserted).
+void require_experts(const DecodeShape& shape);
+
+/// Of a step, or of a pass in f32: the experts of a layer, row by row.
+[[nodiscard]] std::vector<PlannedLaunch> plan_experts(const DecodeShape& shape, int64_t layer, int64_t rows);
+/// The first of them, and of those of any pass.
+[[nodiscard]] PlannedLaunch plan_router(const DecodeShape& shape, int64_t layer, int64_t rows);
 
 /// Of a step or a pass: norms of q and k over all their heads.
 [[nodiscard]] PlannedLaunch plan_qk_norms(const DecodeShape& shape, int64_t layer, int64_t rows, bool with_q);

@@ -34,6 +34,13 @@ struct DeviceModel {
         /// q and o: no data where the layer's attention is left out; gate, up, down: where it has no MLP. Matrices that one launch
         /// multiplies, q, k and v, or gate and up, have one form.
         DeviceMatrix q, k, v, o, gate, up, down;
+        /// With it the MLP is routed experts, and gate, up and down are theirs, of equal widths, without biases. The router is in numbers; gate and up of all
+        /// experts have one form, and so has down of all.
+        DeviceMatrix router;
+        struct Expert {
+            DeviceMatrix gate, up, down;
+        };
+        std::vector<Expert> experts{};
         int64_t window = 0; ///< sliding window; 0 = all
         LayerRope rope = LayerRope::global;
     };
@@ -45,6 +52,8 @@ struct DeviceModel {
     double norm_eps = 0, norm_offset = 0;
     double embedding_scale = 1, query_scale = 1, attention_cap = 0, logit_cap = 0;
     bool qk_norm_whole = false;
+    decode::ExpertShape experts;
+    bool experts_normalised = true; ///< a row's shares add up to 1; else they are those among all experts
     Activation activation = Activation::silu;
     DeviceMatrix embedding;           ///< [vocab or more, hidden]
     const void* final_norm = nullptr; ///< [hidden]
@@ -64,6 +73,7 @@ struct DeviceModel {
     shape.vocab = model.vocab;
     shape.type = model.type;
     shape.qk_norm_whole = model.qk_norm_whole;
+    shape.experts = model.experts;
     for (const DeviceModel::Layer& layer : model.layers)
         shape.branch_norms = shape.branch_norms || layer.o_norm != nullptr || layer.down_norm != nullptr;
     shape.rows = rows;

@@ -1,9 +1,11 @@
 #include "kernels/decode/rows_plan.h"
 
 #include "kernels/decode/device_cache_work.h"
+#include "kernels/decode/expert_shapes.h"
 #include "kernels/shared/check.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace refreshlab::kernels::decode {
@@ -77,6 +79,10 @@ private:
         }
         if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) return true;
         norm(l, rows);
+        if (m_s.routes(l)) {
+            experts(l, rows);
+            return true;
+        }
         product("gate|up", l, rows, m_s.ffn, m_s.hidden, m_s.mlp_bias, Then::gated, m_s.form);
         product("down", l, rows, m_s.hidden, m_s.ffn, m_s.mlp_bias, Then::onto, m_s.form,
                 parts_of(m_s.ffn, m_s.hidden));
@@ -91,7 +97,7 @@ private:
             rows * (row_bytes + m_s.hidden * m_element); // again from the first cache
         launch.traffic.activations_written = rows * m_s.hidden * m_element;
         launch.multiply_adds = rows * m_s.hidden * 3;
-        if (m_onto.parts > 1 || m_onto.normed) { // joins x, which is written for whoever adds to it next
+        if (m_onto.parts > 0) { // joins x, which is written for whoever adds to it next
             launch.traffic.activations += (m_onto.normed ? 2 : 1) * m_onto.parts * rows * row_bytes;
             launch.traffic.activations_written += rows * row_bytes;
             if (m_onto.bias && m_onto.parts > 1) launch.traffic.small_weights += m_s.hidden * m_element;
@@ -122,7 +128,7 @@ private:
             t.activations += rows * outputs * 4; // the residual that it is added to
             ++launch.chain;
         }
-        if (then == Then::onto) m_onto = {parts, bias, m_s.branch_norms};
+        if (then == Then::onto && (parts > 1 || m_s.branch_norms)) m_onto = {parts, bias, m_s.branch_norms};
     }
 
     PlannedLaunch& tensor_product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs,
@@ -165,6 +171,39 @@ private:
         launch.outer_instance = matrices;
         launch.instance = of_thread;
         return launch;
+    }
+
+    void experts(int64_t l, int64_t rows) {
+        const ExpertShape& e = m_s.experts;
+        if (m_s.type == WeightType::f32) {
+            std::ranges::copy(plan_experts(m_s, l, rows), std::back_inserter(m_launches));
+            if (m_s.branch_norms) m_onto = {1, false, true};
+            return;
+        }
+        m_launches.push_back(plan_router(m_s, l, rows));
+        const auto add_expert = [&](DecodeKernel kernel, const char* part, int64_t outputs, int64_t inputs,
+                                    int64_t matrices, int64_t per_block) -> LaunchTraffic& {
+            PlannedLaunch& launch = add(kernel, part, l, expert_rows(e.count, outputs, per_block));
+            // As many experts as so many rows can be sent to; each has one tile of 16 rows at least.
+            const int64_t busy = std::min(e.count, rows * e.used), of_expert = outputs * inputs * matrices;
+            const int64_t tiles = busy * rows::blocks_for(rows::blocks_for(rows * e.used, busy), 16);
+            launch.busy_blocks = busy * launch.shape.grid[1];
+            LaunchTraffic& t = launch.traffic;
+            t.matrices = busy * matrices * matrix_bytes(m_s.type, m_s.form, outputs, inputs);
+            launch.form = m_s.form;
+            if (m_s.form != MatrixForm::numbers) launch.elements = tiles * of_expert;
+            t.activations = rows * e.used * launch.shape.grid[1] * (inputs * m_element + 8);
+            launch.tensor_multiply_adds = tiles * 16 * of_expert;
+            launch.bytes_in_flight = expert_rows_warps * 32 * 8 * 16; // eight vectors of each lane
+            launch.chain = 3; // the choices; where the matrices are; the rows
+            return t;
+        };
+        add_expert(DecodeKernel::expert_rows_gate_up, "gate|up", e.width, m_s.hidden, 2,
+                   expert_gate_up_outputs)
+            .activations_written = rows * e.used * e.width * m_element;
+        add_expert(DecodeKernel::expert_rows_down, "down", m_s.hidden, e.width, 1, expert_down_outputs)
+            .activations_written = rows * e.used * m_s.hidden * 4;
+        m_onto = {e.used, false, m_s.branch_norms};
     }
 
     /// \param parts  of q, k and v
@@ -265,7 +304,7 @@ private:
     const PassShape& m_p;
     /// What the norm that comes next adds to x.
     struct Onto {
-        int64_t parts = 1;
+        int64_t parts = 0;
         bool bias = false, normed = false;
     } m_onto;
     int64_t m_element;
@@ -278,6 +317,7 @@ std::vector<PlannedLaunch> plan_pass(const DecodeShape& s, const PassShape& p) {
     RL_ASSERT(s.hidden > 0 && s.ffn > 0 && s.layers > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.vocab > 0);
     RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0 && s.heads / s.kv_heads <= most_group);
     RL_ASSERT(s.head_dim <= most_head_dim && s.head_dim % 16 == 0 && (s.qk_norm || !s.qk_norm_whole));
+    require_experts(s);
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
     RL_ASSERT(p.rows >= 1 && p.first >= 0 && p.first + p.rows <= s.capacity);

@@ -103,6 +103,8 @@ PlannedModel planned_model(const ModelConfig& config, const std::string& name) {
     s.pre_norms = config.pre_norms;
     s.branch_norms = config.branch_norms;
     s.windows = config.layer_windows;
+    s.experts = {config.experts.count, config.experts.used, LlamaWeights::held_width(config.experts.width)};
+    s.routed = config.layer_routed;
     require_kernels(s, "planning", name);
     return model;
 }
@@ -120,7 +122,7 @@ void set_forms(PlannedModel& model, const std::string& dtype) {
     const kernels::MatrixForm form = planned_form(dtype);
     kernels::decode::DecodeShape& s = model.shape;
     if (form != kernels::MatrixForm::numbers) {
-        for (const int64_t width : {model.hidden, model.ffn, s.heads * s.head_dim}) {
+        for (const int64_t width : {model.hidden, model.ffn, s.heads * s.head_dim, s.experts.width}) {
             if (width % kernels::block_width != 0)
                 throw Error("planning", model.name,
                             fmt::format("its matrices cannot stand in blocks of {} inputs: {} is no multiple",

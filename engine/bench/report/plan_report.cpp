@@ -348,6 +348,9 @@ nlohmann::json to_json(const PlanReport& r) {
                        {"rows", s.rows},
                        {"share_of_floor_range", {r.range.low, r.range.high}},
                        {"notes", notes_of(r)}};
+    if (s.experts.count > 0)
+        out["model"]["experts"] = {
+            {"count", s.experts.count}, {"used", s.experts.used}, {"held_width", s.experts.width}};
     out.update(totals_json(step));
     if (r.without_rows_us) {
         const AddedByRows added = added_by_rows(r);

@@ -121,7 +121,7 @@ constexpr std::array<Difference, 13> differences = {{
     {"RoPE of two kinds", [](const ModelConfig& c) { return c.local_rope_theta > 0; }, true, false, false},
     {"RoPE that depends on the context's length",
      [](const ModelConfig& c) { return c.rope_scaling.by_context(); }, true, true, false},
-    {"routed experts", [](const ModelConfig& c) { return c.experts.count > 0; }},
+    {"routed experts", [](const ModelConfig& c) { return c.experts.count > 0; }, true},
 }};
 
 } // namespace

@@ -66,6 +66,9 @@ DeviceModel device_model(const LlamaModel& model) {
     result.attention_cap = config.attention_cap;
     result.logit_cap = config.logit_cap;
     result.qk_norm_whole = config.qk_norm_whole;
+    result.experts = {config.experts.count, config.experts.used,
+                      LlamaWeights::held_width(config.experts.width)};
+    result.experts_normalised = config.experts.normalised;
     result.activation = config.activation;
     result.embedding = device_matrix(weights.embedding);
     result.final_norm = data(weights.final_norm);
@@ -85,7 +88,12 @@ DeviceModel device_model(const LlamaModel& model) {
             layer.q = device_matrix(w.q, w.q_bias);
             layer.o = device_matrix(w.o, w.o_bias);
         }
-        if (w.has_mlp) {
+        if (w.has_mlp && w.router.defined()) {
+            layer.router = device_matrix(w.router);
+            for (const ExpertWeights& expert : w.experts)
+                layer.experts.push_back(
+                    {device_matrix(expert.gate), device_matrix(expert.up), device_matrix(expert.down)});
+        } else if (w.has_mlp) {
             layer.gate = device_matrix(w.gate, w.gate_bias);
             layer.up = device_matrix(w.up, w.up_bias);
             layer.down = device_matrix(w.down, w.down_bias);
@@ -105,18 +113,31 @@ bool in_one_form(const DeviceModel::Layer& layer) {
     return same(layer.k, layer.v) && same(layer.q, layer.k) && same(layer.gate, layer.up);
 }
 
+bool experts_in_one_form(const DeviceModel::Layer& layer) {
+    if (layer.experts.empty()) return true;
+    const DeviceModel::Layer::Expert& first = layer.experts[0];
+    return layer.router.form == kernels::MatrixForm::numbers &&
+           std::ranges::all_of(layer.experts, [&](const DeviceModel::Layer::Expert& e) {
+               return e.gate.form == first.gate.form && e.up.form == first.gate.form &&
+                      e.down.form == first.down.form;
+           });
+}
+
 bool covered(const LlamaModel& model) {
     if (missing_in(Kernels::gpu, model.config())) return false;
     const DeviceModel device = device_model(model);
     const auto numbers = [](const DeviceMatrix& m) { return m.form == kernels::MatrixForm::numbers; };
-    const bool blocks_fit = device.type == kernels::WeightType::bf16 ||
-                            (numbers(device.embedding) && numbers(device.head) &&
-                             std::ranges::all_of(device.layers, [&](const DeviceModel::Layer& l) {
-                                 return numbers(l.q) && numbers(l.k) && numbers(l.v) && numbers(l.o) &&
-                                        numbers(l.gate) && numbers(l.up) && numbers(l.down);
-                             }));
+    const bool blocks_fit =
+        device.type == kernels::WeightType::bf16 ||
+        (numbers(device.embedding) && numbers(device.head) &&
+         std::ranges::all_of(device.layers, [&](const DeviceModel::Layer& l) {
+             return numbers(l.q) && numbers(l.k) && numbers(l.v) && numbers(l.o) && numbers(l.gate) &&
+                    numbers(l.up) && numbers(l.down) &&
+                    (l.experts.empty() || (numbers(l.experts[0].gate) && numbers(l.experts[0].down)));
+         }));
     return device.head_dim % 16 == 0 && device.head_dim <= 256 && device.head.outputs == device.vocab &&
-           blocks_fit && std::ranges::all_of(device.layers, in_one_form);
+           blocks_fit && std::ranges::all_of(device.layers, in_one_form) &&
+           std::ranges::all_of(device.layers, experts_in_one_form);
 }
 
 /// What the kernels answer themselves; the rest is read off the row afterwards.

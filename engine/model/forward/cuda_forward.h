@@ -25,9 +25,11 @@ class HookCalls;
 /// lists that stay on the device and are edited by the step's first kernel, which also takes out what was evicted; a hook may choose what is
 /// held before the step (StepUse::Choice::ahead), so cache policies that do not look at a layer's queries run so.
 ///
+/// Routed experts are chosen on the device, and only theirs are read; a pass reads each expert once for all rows that are sent to it.
+///
 /// Everything else is PlainForward's: read-only steps, steps whose hooks look at more or change something, passes with hooks, passes of many
 /// rows over caches that are not dense, coded caches, pooled caches of students with left-out attention, and models that the kernels do not
-/// have: routed experts (missing_in()); a head_dim that is no multiple of 16; q, k and v, or gate and up, that are not all in the same blocks.
+/// have: missing_in(); a head_dim that is no multiple of 16; q, k and v, or gate and up, that are not all in the same blocks; experts that are not; a router in blocks.
 class CudaForward final : public Forward {
 public:
     /// \param model  outlives this; its weights stay where they are

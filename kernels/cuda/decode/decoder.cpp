@@ -39,8 +39,9 @@ class Decoder final : public DeviceDecoder {
 public:
     explicit Decoder(const DeviceModel& model)
         : m_model(model)
-        , m_pass(m_model)
         , m_capture(make_stream())
+        , m_tables(m_model, m_capture.get())
+        , m_pass(m_model, m_tables)
         , m_state(sizeof(StepState))
         , m_host_states(host_states * sizeof(StepState))
         , m_answers(sizeof(DeviceAnswers)) {
@@ -190,6 +191,7 @@ private:
         m_qkv = floats(scratch.qkv);
         m_attended = floats(scratch.attended);
         m_inner = floats(scratch.inner);
+        m_routed.reserve(scratch.experts, m_capture.get());
         m_logits = floats(scratch.logits);
         m_parts = floats(scratch.parts);
         m_answer_sums = DeviceMemory(static_cast<size_t>(scratch.answer_sums));
@@ -304,6 +306,7 @@ private:
         } else {
             launch_attention(key, index, stream);
         }
+        if (layer.router.data != nullptr) return launch_experts(key, index, stream);
         if (layer.down.data == nullptr) return;
         NormGateUpInputs gated;
         with_norm(gated, key, layer.post_norm);
@@ -314,6 +317,21 @@ private:
         launch_norm_gate_up(gated, stream);
         launch_onto(key, layer.down, layer.down_norm, data(m_inner),
                     dropout(key, index, DropoutSite::mlp_output), stream);
+    }
+
+    void launch_experts(const GraphKey& key, size_t index, cudaStream_t stream) {
+        const DeviceModel::Layer& layer = m_model.layers[index];
+        const RouterInputs router = router_inputs(m_model, index, data(m_x), state(), key.rows, m_routed);
+        launch_router(router, stream);
+        const ExpertMatrices* const experts = m_tables.of_layer(index);
+        launch_expert_gate_up(expert_gate_up_inputs(m_model, index, router, experts, data(m_inner)), stream);
+        const bool adds = layer.down_norm == nullptr;
+        ExpertDownInputs down = expert_down_inputs(m_model, index, router, experts, data(m_inner),
+                                                   data(adds ? m_x : m_branch), adds);
+        const BranchDropout masks = dropout(key, index, DropoutSite::mlp_output);
+        if (adds) down.dropout = masks;
+        launch_expert_down(down, stream);
+        if (!adds) launch_branch_norm(key, layer.down_norm, masks, stream);
     }
 
     /// What the cache gets of a layer whose attention is left out: of the token's row alone, as nobody reads those of MC rows.
@@ -437,7 +455,11 @@ private:
         onto.x = data(onto.adds ? m_x : m_branch);
         if (onto.adds) onto.dropout = dropout;
         launch_product_onto(onto, stream);
-        if (onto.adds) return;
+        if (!onto.adds) launch_branch_norm(key, norm, dropout, stream);
+    }
+    /// x += dropout(norm of the branch).
+    void launch_branch_norm(const GraphKey& key, const void* norm, const BranchDropout& dropout,
+                            cudaStream_t stream) {
         NormRowsInputs normed;
         normed.type = m_model.type;
         normed.state = state();
@@ -457,8 +479,9 @@ private:
     }
 
     DeviceModel m_model;
-    RowsPass m_pass;
     DeviceStream m_capture;
+    ExpertTables m_tables;
+    RowsPass m_pass;
     DeviceMemory m_state;
     PinnedMemory m_host_states;
     PinnedMemory m_answers;
@@ -466,6 +489,7 @@ private:
     uint64_t m_sequence = 0;
     cudaStream_t m_stream = nullptr; ///< of the last step
     int64_t m_rows = 0, m_capacity = 0;
+    RoutedRows m_routed;
     DeviceMemory m_x, m_branch, m_qkv, m_attended, m_inner, m_logits, m_parts, m_arrived;
     DeviceMemory m_scores, m_score_sums, m_windows, m_entropy_parts, m_entropies;
     PinnedMemory m_halves, m_floats, m_host_entropies;

@@ -1,8 +1,8 @@
 #include "kernels/cuda/decode/block_products.h"
 #include "kernels/cuda/decode/mc_products.cuh"
+#include "kernels/cuda/decode/onto_residual.cuh"
 
-/// x[r, o] += dropout(sum_i matrix[o, i] * in[r, i] + bias[o]): the output of attention and of the MLP, onto the residual.
-/// dropout(y) = y in row 0; in the others y / (1 - p) where dropout_keeps(seed, position, layer, pass r, site, element o), else 0.
+/// x[r, o] += dropout(sum_i matrix[o, i] * in[r, i] + bias[o]): the output of attention and of the MLP, onto the residual (onto_residual.cuh).
 /// Or, where the model has a norm of what is added, x[r, o] = the product, for norm_rows.cu.
 ///
 /// Grid    the token alone: [1, blocks of 16 outputs], 8 warps, two outputs a warp. With MC rows: [groups of them, blocks of 32 outputs], 16
@@ -19,29 +19,15 @@ struct Parameters {
     const StepState* state;
     InputRows in;
     Matrix matrix;
-    float* x;
-    Masks masks;
+    OntoResidual onto;
     int rows;
-    bool adds;
 };
 
-[[nodiscard]] __device__ float* element_of(const Parameters& p, int row, int output) {
-    return p.x + int64_t{row} * static_cast<int>(p.matrix.outputs) + output;
-}
-/// What stands where the output goes; 0 where it goes onto nothing.
-[[nodiscard]] __device__ float before_of(const Parameters& p, int row, int output) {
-    return p.adds ? __ldcg(element_of(p, row, output)) : 0.0F;
-}
-/// The end of row `row`'s output: onto x. \param before  before_of() it
+/// The end of row `row`'s output: onto x. \param before  what stands there
 template <WeightType type>
 __device__ void finish(const Parameters& p, int row, int output, float y, float before) {
     if (p.matrix.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.matrix.bias, output));
-    if (row > 0 && p.masks.threshold > 0) {
-        const shared::MaskStream stream =
-            masks_of(*p.state, p.masks.site, p.masks.layer, row, 0, p.masks.threshold);
-        y = shared::mask_keeps(stream, static_cast<uint32_t>(output)) ? __fmul_rn(y, p.masks.scale) : 0.0F;
-    }
-    *element_of(p, row, output) = __fadd_rn(before, y);
+    p.onto.put(p.state, row, output, y, before);
 }
 
 /// What lies behind the last output is read as the last one and not written.
@@ -67,7 +53,7 @@ __device__ void multiply_token(const Parameters& p) {
     const Share<1, outputs> share;
     const int own = output + share.output;
     const bool writes = share.writes && own < static_cast<int>(p.matrix.outputs);
-    const float before = writes ? before_of(p, 0, own) : 0.0F;
+    const float before = writes ? p.onto.before(0, own) : 0.0F;
     const float y = multiply<type, 1, outputs, false>(p.in, 1, matrix, dynamic_shared<float>(), true,
                                                       static_cast<SquareParts<1>*>(nullptr));
     if (writes) finish<type>(p, 0, own, y, before);
@@ -80,7 +66,7 @@ __device__ void multiply_rows(const Parameters& p) {
         p.state, p.in, p.rows, 0, 0, [&](int, int output) { return row_of<type>(p, output); },
         [&](int row, int output, const float(&y)[1], float) {
             if (output < static_cast<int>(p.matrix.outputs))
-                finish<type>(p, row, output, y[0], before_of(p, row, output));
+                finish<type>(p, row, output, y[0], p.onto.before(row, output));
         });
 }
 
@@ -103,10 +89,8 @@ void launch_product_onto(const ProductOntoInputs& in, void* stream) {
     const Parameters p{in.state,
                        {in.in, static_cast<int>(in.matrix.inputs)},
                        in.matrix,
-                       in.x,
-                       masks(in.dropout),
-                       static_cast<int>(in.rows),
-                       in.adds};
+                       {in.x, static_cast<int>(in.matrix.outputs), masks(in.dropout), in.adds},
+                       static_cast<int>(in.rows)};
     const LaunchShape shape = in.rows == 1 ? decode::product(in.matrix.outputs, in.matrix.inputs, 1)
                                            : decode::mc_product(in.type, in.matrix.outputs, in.matrix.inputs,
                                                                 in.rows, decode::mc_onto_outputs_per_block);

@@ -8,7 +8,7 @@
 
 namespace refreshlab::kernels::RL_GPU {
 
-void RowsPass::reserve(int64_t rows, int64_t capacity) {
+void RowsPass::reserve(int64_t rows, int64_t capacity, cudaStream_t stream) {
     if (rows <= m_rows && capacity <= m_capacity) return;
     m_rows = std::max(rows, m_rows);
     m_capacity = std::max(capacity, m_capacity);
@@ -21,13 +21,14 @@ void RowsPass::reserve(int64_t rows, int64_t capacity) {
     m_attended = memory(scratch.attended);
     m_inner = memory(scratch.inner);
     m_parts = memory(scratch.parts);
+    m_routed.reserve(scratch.experts, stream);
 }
 
 void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_t stream) {
     m_pass_rows = std::ssize(pass.tokens);
     RL_ASSERT(m_pass_rows > 0 && m_pass_rows <= most_pass_rows && pass.first + m_pass_rows <= cache.capacity);
-    reserve(m_pass_rows, cache.capacity);
-    m_onto = nullptr; // of a pass that failed
+    reserve(m_pass_rows, cache.capacity, stream);
+    m_onto = {}; // of a pass that failed
     // From the host's own memory: it has been read when the call returns.
     check(cudaMemcpyAsync(m_tokens.data(), pass.tokens.data(), pass.tokens.size_bytes(),
                           cudaMemcpyHostToDevice, stream),
@@ -79,12 +80,11 @@ void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) {
     in.width = m_model.width;
     in.out = m_h.data();
     in.dependent = true;
-    if (m_onto != nullptr) {
-        in.parts = parts_of(m_onto->inputs, m_onto->outputs);
-        if (in.parts.count > 1) in.parts_bias = m_onto->bias;
-        in.parts.sums = static_cast<float*>(m_parts.data());
-        in.onto_norm = m_onto_norm;
-        m_onto = nullptr;
+    if (m_onto.parts > 0) {
+        in.parts = {m_onto.parts, static_cast<float*>(m_parts.data())};
+        in.parts_bias = m_onto.bias;
+        in.onto_norm = m_onto.norm;
+        m_onto = {};
     }
     launch_rows_norm(in, stream);
 }
@@ -125,8 +125,8 @@ void RowsPass::onto(const DeviceMatrix& matrix, const void* norm_of_it, const vo
     product.out_stride = m_model.hidden;
     product.dependent = true;
     product.parts = parts_of(matrix.inputs, matrix.outputs);
-    if (product.parts.count > 1 || norm_of_it != nullptr) m_onto = &matrix;
-    m_onto_norm = norm_of_it;
+    const int64_t parts = product.parts.count;
+    if (parts > 1 || norm_of_it != nullptr) m_onto = {parts, parts > 1 ? matrix.bias : nullptr, norm_of_it};
     launch_rows_product(product, stream);
 }
 
@@ -150,6 +150,46 @@ void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStrea
     gated.dependent = true;
     launch_rows_product(gated, stream);
     onto(layer.down, layer.down_norm, m_inner.data(), first, stream);
+}
+
+void RowsPass::run_experts(size_t index, int64_t first, cudaStream_t stream) {
+    const DeviceModel::Layer& layer = m_model.layers[index];
+    norm(layer.post_norm, first, stream); // and what x has still to get
+    const int64_t rows = m_pass_rows - first;
+    const RouterInputs router = router_inputs(m_model, index, x(first), nullptr, rows, m_routed);
+    launch_router(router, stream);
+    const ExpertMatrices* const experts = m_tables.of_layer(index);
+    const bool whole = layer.down_norm == nullptr && m_model.type == WeightType::f32;
+    float* const sums = whole ? x(first) : static_cast<float*>(m_parts.data());
+    if (!whole)
+        m_onto = {m_model.type == WeightType::f32 ? 1 : m_model.experts.used, nullptr, layer.down_norm};
+    if (m_model.type == WeightType::f32) { // row by row
+        launch_expert_gate_up(
+            expert_gate_up_inputs(m_model, index, router, experts, static_cast<float*>(m_inner.data())),
+            stream);
+        launch_expert_down(expert_down_inputs(m_model, index, router, experts,
+                                              static_cast<float*>(m_inner.data()), sums, whole),
+                           stream);
+        return;
+    }
+    ExpertRowsInputs in;
+    in.type = m_model.type;
+    in.experts = experts;
+    in.routed = m_routed.routed();
+    in.count = m_model.experts.count;
+    in.used = m_model.experts.used;
+    in.expert_width = m_model.experts.width;
+    in.hidden = m_model.hidden;
+    in.h = m_h.data();
+    in.inner = m_inner.data();
+    in.sums = sums;
+    in.rows = rows;
+    in.activation = m_model.activation;
+    in.gate_up_form = layer.experts[0].gate.form;
+    in.down_form = layer.experts[0].down.form;
+    in.dependent = true;
+    launch_expert_rows_gate_up(in, stream);
+    launch_expert_rows_down(in, stream);
 }
 
 void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index,
@@ -180,7 +220,11 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     if (ends) return;
     const int64_t first = last && pass.rows == DevicePass::Rows::last ? m_pass_rows - 1 : 0;
     if (with_q) attend(cache, pass, index, first, stream);
-    if (layer.down.data != nullptr) run_mlp(layer, first, stream);
+    if (layer.router.data != nullptr) {
+        run_experts(index, first, stream);
+    } else if (layer.down.data != nullptr) {
+        run_mlp(layer, first, stream);
+    }
 }
 
 void RowsPass::attend(const DeviceCache& cache, const DevicePass& pass, size_t index, int64_t first,

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/build.h"
 #include "kernels/cuda/decode/decode_kernels.h"
+#include "kernels/cuda/decode/expert_tables.h"
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/decode/device_decoder.h"
@@ -14,15 +15,16 @@ namespace refreshlab::kernels::RL_GPU {
 /// Passes of many rows of one model: the launches of kernels/cuda/rows, and the buffers that they work in.
 class RowsPass {
 public:
-    /// \param model  outlives this
-    explicit RowsPass(const DeviceModel& model)
-        : m_model(model) {}
+    /// \param model, tables  outlive this
+    RowsPass(const DeviceModel& model, const ExpertTables& tables)
+        : m_model(model)
+        , m_tables(tables) {}
 
     /// DeviceDecoder::extend().
     void run(const DeviceCache& cache, const DevicePass& pass, cudaStream_t stream);
 
 private:
-    void reserve(int64_t rows, int64_t capacity);
+    void reserve(int64_t rows, int64_t capacity, cudaStream_t stream);
     void run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index, cudaStream_t stream);
     /// h = norm of the rows from `first` on.
     void norm(const void* weight, int64_t first, cudaStream_t stream);
@@ -43,6 +45,7 @@ private:
               cudaStream_t stream);
     /// x += the MLP, rows from `first` on.
     void run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream);
+    void run_experts(size_t index, int64_t first, cudaStream_t stream);
     /// Of a product with that many inputs and outputs; they stand in m_parts.
     [[nodiscard]] ProductParts parts_of(int64_t inputs, int64_t outputs) const;
     /// Of q | k | v. Keys and values alone have as many: their bits are the same. Norms over all heads are made of whole sums.
@@ -60,12 +63,17 @@ private:
     }
 
     const DeviceModel& m_model;
+    const ExpertTables& m_tables;
+    RoutedRows m_routed;
     int64_t m_rows = 0, m_capacity = 0; ///< of the buffers
     int64_t m_pass_rows = 0;            ///< of the pass under way
     DeviceMemory m_tokens, m_x, m_h, m_qkv, m_attended, m_inner;
-    DeviceMemory m_parts;                 ///< of attention, or of a product: one follows the other
-    const DeviceMatrix* m_onto = nullptr; ///< the product whose parts x has still to get
-    const void* m_onto_norm = nullptr;    ///< of them
+    DeviceMemory m_parts; ///< of attention, or of a product: one follows the other
+    /// What x has still to get: parts of a product, or one with a norm; count 0: nothing.
+    struct Onto {
+        int64_t parts = 0;
+        const void *bias = nullptr, *norm = nullptr; ///< of the parts, of their sum
+    } m_onto;
 };
 
 } // namespace refreshlab::kernels::RL_GPU

@@ -52,12 +52,17 @@ TEST_CASE("a plan's bytes are those of a model of the same shape", "[bench]") {
     olmo2.model_type = "olmo2";
     olmo2.pre_norms = false;
     olmo2.branch_norms = olmo2.qk_norm = olmo2.qk_norm_whole = true;
+    ModelConfig experts = config(48, 80, 3, 4, 2, 16, false);
+    experts.model_type = "qwen3_moe";
+    experts.experts = {.count = 6, .used = 2, .width = 40}; // held as 64
+    experts.layer_routed = {true, false, true};
     const Case cases[] = {
         {config(40, 56, 2, 4, 4, 16, false), at::kFloat, WeightType::f32}, // held as 64 x 64
         {config(33, 45, 4, 8, 2, 8, true), at::kBFloat16, WeightType::bf16},
         {qwen2, at::kHalf, WeightType::f16},
         {qwen3, at::kBFloat16, WeightType::bf16},
-        {olmo2, at::kFloat, WeightType::f32}};
+        {olmo2, at::kFloat, WeightType::f32},
+        {experts, at::kBFloat16, WeightType::bf16}};
     for (const Case& c : cases) {
         const auto model = random_llama(c.config, 7, at::kCPU, c.dtype);
         const BytesPerToken bytes = bytes_per_token(*model);

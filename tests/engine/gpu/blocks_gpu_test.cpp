@@ -34,7 +34,8 @@ TinyShape shape_of_blocks() {
 
 /// Random weights of those shapes, few tokens: each is work for the machine.
 /// \param other_norms  of what sublayers add, by 1 + weight, none of what they read; of all heads together; and another activation
-std::unique_ptr<LlamaModel> small_model(uint64_t seed, bool other_norms = false) {
+/// \param experts  in the place of MLPs; rows go to all of them, as what rounds an activation may choose others
+std::unique_ptr<LlamaModel> small_model(uint64_t seed, bool other_norms = false, int64_t experts = 0) {
     const TinyShape shape = shape_of_blocks();
     ModelConfig config;
     config.model_type = "llama";
@@ -47,6 +48,7 @@ std::unique_ptr<LlamaModel> small_model(uint64_t seed, bool other_norms = false)
     config.head_dim = shape.head_dim;
     config.max_position = 256;
     config.qkv_bias = seed % 2 == 1;
+    config.experts = {experts, experts, 64};
     if (other_norms) {
         config.pre_norms = false;
         config.branch_norms = config.qk_norm = config.qk_norm_whole = true;
@@ -72,7 +74,8 @@ std::unique_ptr<LlamaModel> native(const LlamaModel& plain, Rounding rounding,
     const auto of = [&](const std::string& name, at::IntArrayRef) {
         const at::Tensor& tensor = weights.at(name);
         if (tensor.dim() != 2 || name.find(left) != std::string::npos) return tensor;
-        return round_to_blocks(tensor, rounding.bits, 32, rounding.symmetric);
+        const at::Tensor blocks = round_to_blocks(tensor, rounding.bits, 32, rounding.symmetric);
+        return blocks.defined() ? blocks : tensor; // a router of three experts
     };
     const auto model = LlamaModel::from_weights(plain.config(), of, at::kCPU, at::kBFloat16);
     return LlamaModel::of_weights(plain.config(), model->weights(), at::kCPU, at::kBFloat16,
@@ -179,6 +182,18 @@ TEST_CASE("a model in blocks has the CPU's logits by the device's kernels", "[gp
             }
         }
     }
+}
+
+TEST_CASE("a model whose experts stand in blocks has the CPU's logits by the device's kernels",
+          "[gpu][blocks]") {
+    Random random(1505);
+    for (const Rounding rounding : roundings) {
+        CAPTURE(rounding.bits, rounding.symmetric);
+        Twin twin(native(*small_model(64, false, 3), rounding));
+        check(twin, random);
+    }
+    Twin mixed(native(*small_model(64, false, 3), roundings[0], "experts.1.up_proj"));
+    REQUIRE(!mixed.covered());
 }
 
 TEST_CASE("a pass over matrices in blocks has the bits of one over their numbers rounded to bf16",

@@ -68,6 +68,15 @@ std::vector<Case> cases() {
     turning.local_rope_theta = 100;
     turning.layer_windows = {7, 0};
     all.push_back({"heads that turn in part, in two ways", turning});
+    ModelConfig routed = config_of(41, 75, 4, 2, 16);
+    routed.experts = {6, 2, 45};
+    all.push_back({"routed experts", routed});
+    ModelConfig mixed = config_of(64, 96, 4, 2, 32);
+    mixed.experts = {5, 3, 32, false};
+    mixed.layer_routed = {false, true};
+    mixed.branch_norms = true;
+    all.push_back(
+        {"routed experts in one layer, whose shares are those among all, and a norm of them", mixed});
     return all;
 }
 
@@ -91,13 +100,19 @@ std::unique_ptr<LlamaModel> random_model(const ModelConfig& config, at::ScalarTy
     return LlamaModel::from_weights(config, weight, at::kCPU, dtype);
 }
 
+/// What rounds an activation may send a row to other experts; in types of 16 bits rows go to all.
+ModelConfig in_type(ModelConfig config, at::ScalarType dtype) {
+    if (dtype != at::kFloat) config.experts.used = config.experts.count;
+    return config;
+}
+
 struct Twin {
     std::unique_ptr<LlamaModel> cpu, gpu;
     std::unique_ptr<KvCache> cpu_cache, gpu_cache;
 
     Twin(const ModelConfig& config, at::ScalarType dtype, int64_t capacity)
-        : cpu(random_model(config, dtype))
-        , gpu(random_model(config, dtype))
+        : cpu(random_model(in_type(config, dtype), dtype))
+        , gpu(random_model(in_type(config, dtype), dtype))
         , cpu_cache(cpu->make_cache(capacity))
         , gpu_cache(gpu->make_cache(capacity)) {
         decode_on_host_machine(*gpu);

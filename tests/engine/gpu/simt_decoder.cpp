@@ -84,6 +84,10 @@ public:
             see(layer.k_norm, model.head_dim * (model.qk_norm_whole ? model.kv_heads : 1));
             for (auto* m : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down})
                 see_matrix(*m);
+            see_matrix(layer.router);
+            for (auto& expert : layer.experts)
+                for (auto* m : {&expert.gate, &expert.up, &expert.down})
+                    see_matrix(*m);
         }
         m_decoder = kernels::RL_GPU::make_decoder(m_model);
     }

@@ -25,6 +25,7 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
         std::vector<bool> attends;
         int64_t vocab;
         bool other_norms = false; ///< of what is added alone, and of all heads together
+        decode::ExpertShape experts{};
     };
     using enum MatrixForm;
     const std::vector<Kind> kinds{
@@ -32,7 +33,10 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
         {WeightType::f32, numbers, numbers, numbers, {true, false, true}, 330},
         {WeightType::bf16, q4_0, q8_0, q4_1, {false, true, true}, 336},
         {WeightType::bf16, q8_0, numbers, numbers, {}, 330, true},
-        {WeightType::f16, numbers, numbers, numbers, {true, false, true}, 330, true}};
+        {WeightType::f16, numbers, numbers, numbers, {true, false, true}, 330, true},
+        {WeightType::bf16, numbers, numbers, numbers, {}, 330, false, {5, 2, 32}},
+        {WeightType::bf16, q4_0, numbers, numbers, {}, 330, false, {4, 3, 64}},
+        {WeightType::f32, numbers, numbers, numbers, {true, false, true}, 330, true, {3, 3, 288}}};
     for (const Kind& kind : kinds) {
         for (const int64_t rows : {1, 2, 9, 10, 20, 40}) {
             shape.type = kind.type;
@@ -43,6 +47,8 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
             shape.vocab = kind.vocab;
             shape.qk_norm = shape.qk_norm_whole = shape.branch_norms = kind.other_norms;
             shape.pre_norms = !kind.other_norms;
+            shape.experts = kind.experts;
+            shape.routed = kind.other_norms ? std::vector<bool>{false, true, true} : std::vector<bool>{};
             shape.rows = rows;
             shape.context = 300;
             shape.capacity = 520;

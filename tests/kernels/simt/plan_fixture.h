@@ -29,6 +29,7 @@ public:
         model.vocab = s.vocab;
         model.norm_eps = 1e-5;
         model.qk_norm_whole = s.qk_norm_whole;
+        model.experts = s.experts;
         model.final_norm = numbers(s.hidden, s.type);
         const auto matrix_of = [&](MatrixForm form, int64_t outputs, int64_t inputs) {
             return DeviceMatrix{bytes(matrix_bytes(s.type, form, outputs, inputs)), nullptr, outputs, inputs,
@@ -61,6 +62,14 @@ public:
             }
             if (!s.windows.empty()) layer.window = s.windows[static_cast<size_t>(l)];
             if (!s.has_mlp.empty() && !s.has_mlp[static_cast<size_t>(l)]) continue;
+            if (s.routes(l)) {
+                layer.router = matrix_of(MatrixForm::numbers, s.experts.count, s.hidden);
+                for (int64_t e = 0; e < s.experts.count; ++e)
+                    layer.experts.push_back({matrix(s.experts.width, s.hidden),
+                                             matrix(s.experts.width, s.hidden),
+                                             matrix(s.hidden, s.experts.width)});
+                continue;
+            }
             layer.gate = matrix(s.ffn, s.hidden);
             layer.up = matrix(s.ffn, s.hidden);
             layer.down = matrix(s.hidden, s.ffn);

@@ -117,6 +117,23 @@ TEST_CASE("a pass over matrices in blocks, and one without some attention, are l
     }
 }
 
+TEST_CASE("a pass of a model with routed experts is launched as planned", "[simt][rows]") {
+    for (const WeightType type : {WeightType::bf16, WeightType::f32}) {
+        decode::DecodeShape shape = small_model(type, 16);
+        shape.capacity = 300;
+        shape.experts = {6, 2, 96};
+        for (const Logits logits : {Logits::none, Logits::last})
+            require_plan(shape, {5, 258, logits});
+        shape.routed = {true, false, false};
+        shape.branch_norms = true;
+        require_plan(shape, {20, 0, Logits::all});
+        if (type == WeightType::f32) continue;
+        shape.form = MatrixForm::q8_0;
+        shape.heads = 4; // inputs of o in whole blocks
+        require_plan(shape, {9, 0, Logits::none});
+    }
+}
+
 TEST_CASE("a splice is launched as planned", "[simt][rows]") {
     for (const WeightType type : {WeightType::bf16, WeightType::f32}) {
         decode::DecodeShape shape = small_model(type, 48);
