@@ -25,6 +25,7 @@ std::shared_ptr<const LlamaModel> tiny_model(uint64_t seed, const TinyShape& sha
     config.eos_ids = {shape.end_id};
     if (shape.attention_dropout > 0) config.attention_dropout = shape.attention_dropout;
     if (shape.window > 0) config.layer_windows.assign(static_cast<size_t>(shape.layers), shape.window);
+    if (shape.differs != nullptr) shape.differs(config);
     std::mt19937_64 random(seed);
     const auto weight = [&random](const std::string& name, at::IntArrayRef sizes) {
         at::Tensor values = at::empty(sizes, at::kFloat);

@@ -17,8 +17,9 @@ struct TinyShape {
             max_position = 512;
     double attention_dropout = 0;
     int32_t end_id = 1;
-    int64_t window = 0;   ///< a sliding window of every layer; 0: none
-    int64_t vocab = 4096; ///< smaller: of the bundled tokenizer's tokens the first
+    int64_t window = 0;                      ///< a sliding window of every layer; 0: none
+    int64_t vocab = 4096;                    ///< smaller: of the bundled tokenizer's tokens the first
+    void (*differs)(ModelConfig&) = nullptr; ///< sets what else a family has, before weights are drawn
 };
 
 /// Random weights, wide enough that entropies differ from step to step. Same seed and shape: same weights.
