@@ -232,7 +232,7 @@ private:
             row(ctx, "First token",
                 fmt::format("{} ms, prefill {} ms", format_number(status.ttft_ms),
                             format_number(status.prefill_ms)));
-        row(ctx, "Queue", fmt::format("{} commands", status.queued_commands));
+        row(ctx, "Queue", format_count(static_cast<int64_t>(status.queued_commands), "command"));
         row(ctx, "Not yet drawn", fmt::format("{} steps", now - ctx.steps));
         row(ctx, "Display rows skipped", fmt::format("{} steps", ctx.steps_jumped));
         if (ImGui::IsItemHovered())
