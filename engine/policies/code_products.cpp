@@ -222,27 +222,26 @@ RL_AVX512 void sums(const CodeRows& c, const Numbers& numbers, const CodeSums& s
     }
 }
 
-template <int64_t bits, bool has_signs, typename Numbers>
-RL_AVX512 void all_dots(const CodeRows& c, const Numbers& numbers, const Signs& signs, const CodeDots& d) {
+/// Calls work<R>(query) for R queries from `query` on, four at a time.
+template <typename Work>
+void by_fours(int64_t num, const Work& work) {
     int64_t query = 0;
-    for (; query + 4 <= d.num; query += 4)
-        dots<4, bits, has_signs>(c, numbers, signs, d, query);
-    if (d.num - query == 3) dots<3, bits, has_signs>(c, numbers, signs, d, query);
-    if (d.num - query == 2) dots<2, bits, has_signs>(c, numbers, signs, d, query);
-    if (d.num - query == 1) dots<1, bits, has_signs>(c, numbers, signs, d, query);
+    for (; query + 4 <= num; query += 4)
+        work.template operator()<4>(query);
+    if (num - query == 3) work.template operator()<3>(query);
+    if (num - query == 2) work.template operator()<2>(query);
+    if (num - query == 1) work.template operator()<1>(query);
+}
+template <int64_t bits, bool has_signs, typename Numbers>
+void all_dots(const CodeRows& c, const Numbers& numbers, const Signs& signs, const CodeDots& d) {
+    by_fours(d.num, [&]<int R>(int64_t query) { dots<R, bits, has_signs>(c, numbers, signs, d, query); });
 }
 template <int64_t bits, int V, typename Numbers>
-RL_AVX512 void sums_of_channels(const CodeRows& c, const Numbers& numbers, const CodeSums& s,
-                                int64_t channel) {
-    int64_t query = 0;
-    for (; query + 4 <= s.num; query += 4)
-        sums<4, bits, V>(c, numbers, s, query, channel);
-    if (s.num - query == 3) sums<3, bits, V>(c, numbers, s, query, channel);
-    if (s.num - query == 2) sums<2, bits, V>(c, numbers, s, query, channel);
-    if (s.num - query == 1) sums<1, bits, V>(c, numbers, s, query, channel);
+void sums_of_channels(const CodeRows& c, const Numbers& numbers, const CodeSums& s, int64_t channel) {
+    by_fours(s.num, [&]<int R>(int64_t query) { sums<R, bits, V>(c, numbers, s, query, channel); });
 }
 template <int64_t bits, typename Numbers>
-RL_AVX512 void all_sums(const CodeRows& c, const Numbers& numbers, const CodeSums& s) {
+void all_sums(const CodeRows& c, const Numbers& numbers, const CodeSums& s) {
     int64_t channel = 0;
     for (; channel + 4 * lanes <= c.n; channel += 4 * lanes)
         sums_of_channels<bits, 4>(c, numbers, s, channel);
