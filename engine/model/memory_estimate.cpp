@@ -4,6 +4,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/forward/held_experts.h"
 #include "kernels/decode/device_cache_work.h"
 #include "kernels/decode/scratch.h"
 #include "kernels/execution/control_groups.h"
@@ -64,7 +65,7 @@ int64_t kernel_scratch(const ModelNeed& need) {
     shape.head_dim = c.head_dim;
     shape.vocab = c.vocab_size;
     shape.branch_norms = c.branch_norms;
-    shape.experts = {c.experts.count, c.experts.used, LlamaWeights::held_width(c.experts.width)};
+    shape.experts = held_experts(c);
     shape.type = need.dtype == Dtype::f32 ? kernels::WeightType::f32 : kernels::WeightType::bf16;
     // A longer cache does not fit anyway, and its numbers must not wrap around.
     shape.capacity = std::min(need.capacity, int64_t{1} << 24);

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/forward/held_experts.h"
 #include "engine/model/model_config.h"
 
 #include <fmt/format.h>
@@ -103,7 +104,7 @@ PlannedModel planned_model(const ModelConfig& config, const std::string& name) {
     s.pre_norms = config.pre_norms;
     s.branch_norms = config.branch_norms;
     s.windows = config.layer_windows;
-    s.experts = {config.experts.count, config.experts.used, LlamaWeights::held_width(config.experts.width)};
+    s.experts = held_experts(config);
     s.routed = config.layer_routed;
     require_kernels(s, "planning", name);
     return model;

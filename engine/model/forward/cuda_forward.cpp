@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/forward/held_experts.h"
 #include "engine/model/forward/hook_calls.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
@@ -66,8 +67,7 @@ DeviceModel device_model(const LlamaModel& model) {
     result.attention_cap = config.attention_cap;
     result.logit_cap = config.logit_cap;
     result.qk_norm_whole = config.qk_norm_whole;
-    result.experts = {config.experts.count, config.experts.used,
-                      LlamaWeights::held_width(config.experts.width)};
+    result.experts = held_experts(config);
     result.experts_normalised = config.experts.normalised;
     result.activation = config.activation;
     result.embedding = device_matrix(weights.embedding);

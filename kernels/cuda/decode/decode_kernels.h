@@ -59,34 +59,30 @@ RL_LAUNCHER void launch_embed(const EmbedInputs& in, void* stream);
 
 /// What norms multiply by is the sum of `norm_offset` and their weights, in all launches of this file; where `norm` is null, there is none.
 
-/// out[r] = (matrices one after the other) * rmsnorm(x[r]) + biases: q | k | v of a layer. decode::product or mc_product of all outputs.
-struct NormProductInputs {
+/// Rows that a norm is applied to before a product: what the inputs of these launches have in common.
+struct NormedInputs {
     WeightType type{};
-    const StepState* state = nullptr;
-    const float* x = nullptr;   ///< [rows, hidden]
-    const void* norm = nullptr; ///< [hidden], of the type, or null
-    int64_t hidden = 0;         ///< as held
-    int64_t width = 0;          ///< true width, by which the mean divides
+    const StepState* state = nullptr; ///< null: all rows are there
+    const float* x = nullptr;         ///< [rows, hidden]
+    const void* norm = nullptr;       ///< [hidden], of the type, or null
+    int64_t hidden = 0;               ///< as held
+    int64_t width = 0;                ///< true width, by which the mean divides
     double eps = 0, norm_offset = 0;
-    Matrix matrices[3];   ///< those with outputs > 0
-    float* out = nullptr; ///< [rows, sum of outputs]
     int64_t rows = 1;
     bool dependent = false;
+};
+
+/// out[r] = (matrices one after the other) * rmsnorm(x[r]) + biases: q | k | v of a layer. decode::product or mc_product of all outputs.
+struct NormProductInputs : NormedInputs {
+    Matrix matrices[3];   ///< those with outputs > 0
+    float* out = nullptr; ///< [rows, sum of outputs]
 };
 RL_LAUNCHER void launch_norm_product(const NormProductInputs& in, void* stream);
 
 /// inner[r] = activation(gate * h + bias) * (up * h + bias), h = rmsnorm(x[r]). Whoever makes gate makes up of the same output.
-struct NormGateUpInputs {
-    WeightType type{};
-    const StepState* state = nullptr;
-    const float* x = nullptr;
-    const void* norm = nullptr;
-    int64_t hidden = 0, width = 0;
-    double eps = 0, norm_offset = 0;
+struct NormGateUpInputs : NormedInputs {
     Matrix gate, up;
     float* inner = nullptr; ///< [rows, gate.outputs]
-    int64_t rows = 1;
-    bool dependent = false;
     Activation activation = Activation::silu;
 };
 RL_LAUNCHER void launch_norm_gate_up(const NormGateUpInputs& in, void* stream);
@@ -196,17 +192,9 @@ struct HeadAnswers {
 };
 
 /// logits[r] = cap(head * rmsnorm(x[r])), fp32. decode::product with decode::head_outputs_per_block, or mc_product.
-struct HeadInputs {
-    WeightType type{};
-    const StepState* state = nullptr;
-    const float* x = nullptr;
-    const void* norm = nullptr;
-    int64_t hidden = 0, width = 0;
-    double eps = 0, norm_offset = 0;
+struct HeadInputs : NormedInputs {
     Matrix head;             ///< [vocab, hidden]
     float* logits = nullptr; ///< [rows, vocab]
-    int64_t rows = 1;
-    bool dependent = false;
     HeadAnswers answers;
     double cap = 0;
 };

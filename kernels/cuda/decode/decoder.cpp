@@ -285,8 +285,7 @@ private:
     }
 
     /// What the products after a norm have in common.
-    template <typename Inputs>
-    void with_norm(Inputs& in, const GraphKey& key, const void* norm) const {
+    void with_norm(NormedInputs& in, const GraphKey& key, const void* norm) const {
         in.type = m_model.type;
         in.state = state();
         in.x = data(m_x);

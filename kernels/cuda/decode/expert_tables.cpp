@@ -68,22 +68,13 @@ RouterInputs router_inputs(const DeviceModel& model, size_t layer, const float* 
 
 ExpertGateUpInputs expert_gate_up_inputs(const DeviceModel& model, size_t layer, const RouterInputs& router,
                                          const ExpertMatrices* experts, float* inner) {
-    ExpertGateUpInputs in;
-    in.type = router.type;
-    in.state = router.state;
-    in.x = router.x;
-    in.norm = router.norm;
-    in.hidden = router.hidden;
-    in.width = router.width;
-    in.eps = router.eps;
-    in.norm_offset = router.norm_offset;
+    ExpertGateUpInputs in{static_cast<const NormedInputs&>(router)};
+    in.dependent = true;
     in.experts = experts;
     in.routed = router.to;
     in.used = router.used;
     in.expert_width = model.experts.width;
     in.inner = inner;
-    in.rows = router.rows;
-    in.dependent = true;
     in.activation = model.activation;
     in.form = model.layers[layer].experts[0].gate.form;
     return in;

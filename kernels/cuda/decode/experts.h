@@ -23,38 +23,22 @@ struct RoutedExpert {
 
 /// to[r] = the `used` experts with the largest router * rmsnorm(x[r]), ascending (of equal logits the lower number; NaN is below all), each with its
 /// softmax over all experts, or with `normalised` over the chosen ones. Activations are fp32 in passes too.
-struct RouterInputs {
-    WeightType type{};
-    const StepState* state = nullptr; ///< null: all rows are there
-    const float* x = nullptr;         ///< [rows, hidden]
-    const void* norm = nullptr;       ///< [hidden] or null
-    int64_t hidden = 0, width = 0;
-    double eps = 0, norm_offset = 0;
+struct RouterInputs : NormedInputs {
     Matrix router; ///< [experts, hidden], in numbers; at most decode::most_experts (asserted)
     int64_t used = 0;
     bool normalised = true;
     float* logits = nullptr;     ///< scratch, [rows, experts]
     uint32_t* arrived = nullptr; ///< scratch, [rows]; all 0 before the launch, and after it
     RoutedExpert* to = nullptr;  ///< [rows, used]
-    int64_t rows = 1;
-    bool dependent = false;
 };
 RL_LAUNCHER void launch_router(const RouterInputs& in, void* stream);
 
 /// inner[r, k] = activation(gate h) * (up h) of the expert routed[r, k], h = rmsnorm(x[r]). decode::expert_gate_up.
-struct ExpertGateUpInputs {
-    WeightType type{};
-    const StepState* state = nullptr; ///< null: all rows are there
-    const float* x = nullptr;
-    const void* norm = nullptr;
-    int64_t hidden = 0, width = 0;
-    double eps = 0, norm_offset = 0;
+struct ExpertGateUpInputs : NormedInputs {
     const ExpertMatrices* experts = nullptr; ///< [experts]
     const RoutedExpert* routed = nullptr;    ///< [rows, used]
     int64_t used = 0, expert_width = 0;
     float* inner = nullptr; ///< [rows, used, expert_width]
-    int64_t rows = 1;
-    bool dependent = false;
     Activation activation = Activation::silu;
     MatrixForm form = MatrixForm::numbers; ///< of gate and up of all experts
 };
