@@ -276,8 +276,12 @@ private:
         // One text at a time: its prompt alone keeps all cores busy, and two would hold two sets of caches.
         JobPool pool(1, threads);
         pool.run(texts.size(), [&](size_t t, JobSlot& slot) {
-            if (m_options.progress)
-                m_options.progress(static_cast<double>(t) / static_cast<double>(texts.size()), texts[t].name);
+            const auto done = [&](double of_text) {
+                if (m_options.progress)
+                    m_options.progress((static_cast<double>(t) + of_text) / static_cast<double>(texts.size()),
+                                       texts[t].name);
+            };
+            done(0);
             Digest digest;
             digest.add("refreshlab study cache 4");
             digest.add(fingerprint);
@@ -291,19 +295,22 @@ private:
                 const std::string key = json_text(to_json(policy));
                 if (!kept.contains(key)) missing.emplace(key, policy);
             }
-            if (!missing.empty()) {
-                std::vector<CachePolicyConfig> asked;
-                for (const auto& [key, policy] : missing)
-                    asked.push_back(policy);
+            // What policies keep of a prompt is held while their group reads; a call that is stopped loses a group at most.
+            constexpr size_t at_once = 31; // and the full cache, which each group is compared with
+            std::vector<CachePolicyConfig> asked;
+            for (const auto& [key, policy] : missing)
+                asked.push_back(policy);
+            for (size_t first = 0; first < asked.size(); first += at_once) {
+                const auto group = std::span(asked).subspan(first, std::min(at_once, asked.size() - first));
                 const Execution execution = slot.execution(m_options.base.kernels);
                 const kernels::ExecutionScope scope(*execution);
                 const c10::InferenceMode guard;
-                const auto made = read_under_policies(model, texts[t].tokens, texts[t].prompt, asked,
+                const auto made = read_under_policies(model, texts[t].tokens, texts[t].prompt, group,
                                                       m_options.seed, aids_for);
-                size_t i = 0;
-                for (const auto& [key, policy] : missing)
-                    kept[key] = to_json(made[i++]);
+                for (size_t i = 0; i < group.size(); ++i)
+                    kept[json_text(to_json(group[i]))] = to_json(made[i]);
                 m_kept.put(digest.hex(), kept);
+                done(static_cast<double>(first + group.size()) / static_cast<double>(asked.size()));
             }
             for (const CachePolicyConfig& policy : policies[t])
                 readings[t].push_back(
