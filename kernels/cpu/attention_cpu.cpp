@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -513,11 +515,15 @@ void run_in_parts(const Problem& p, int64_t blocks) {
 }
 
 /// Memory in steps of 16 KB: rows grow by a column a token, and blocks that are each a little larger than all that were freed make an
-/// allocator search.
+/// allocator search. Not libtorch's memory: glibc's posix_memalign() asks for some bytes more than it keeps, so it finds no room where such a block
+/// has been, and each step would take new memory.
 at::Tensor probabilities_of(std::array<int64_t, 3> shape) {
     constexpr int64_t step = 4096;
-    const int64_t n = shape[0] * shape[1] * shape[2];
-    at::Tensor rows = at::empty({(n + step - 1) / step * step}, at::TensorOptions().dtype(at::kFloat));
+    const int64_t n = (shape[0] * shape[1] * shape[2] + step - 1) / step * step;
+    void* const numbers = std::malloc(static_cast<size_t>(n) * sizeof(float));
+    if (numbers == nullptr) throw std::bad_alloc();
+    at::Tensor rows = at::from_blob(
+        numbers, {n}, [](void* p) { std::free(p); }, at::TensorOptions().dtype(at::kFloat));
     rows.unsafeGetTensorImpl()->set_sizes_contiguous(
         shape); // two views cost more than the attention of a short context
     return rows;
