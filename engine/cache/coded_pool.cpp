@@ -1,6 +1,7 @@
 #include "engine/cache/coded_pool.h"
 
 #include "engine/base/check.h"
+#include "engine/cache/joined_rows.h"
 #include "engine/cache/slot_index.h"
 #include "engine/policies/code_products.h"
 
@@ -36,8 +37,11 @@ int64_t place_of(std::span<const int64_t> all, int64_t position) {
 } // namespace
 
 std::shared_ptr<const CodedBlock> CodedPool::without(const std::shared_ptr<const CodedBlock>& block,
-                                                     std::span<const int64_t> positions) {
+                                                     std::span<const int64_t> positions) const {
     if (!block->positions.has_any(positions)) return block;
+    // What was joined goes back to what it was before, so that a run that is repeated from here joins alike.
+    if (block->positions.rows() <= joined_rows::most && block->codec->joins(m_head_dim))
+        return joined_rows::without(*block, positions);
     auto less = std::make_shared<CodedBlock>(*block);
     less->positions.let_go(positions);
     return less;
@@ -160,6 +164,12 @@ private:
     /// How many of the places, from the first on, are rows of one block, or slots, one after the other.
     static int64_t run_of(const Half& of, const int64_t* places, int64_t n) {
         const Place first = at(of, places[0]);
+        // Rows of a block stand by position, as places do: between two rows that are all held nothing else stands.
+        if (!first.is_row() && block_of(of, first).positions.all_held() &&
+            places[n - 1] - places[0] == n - 1) {
+            const Place& last = at(of, places[n - 1]);
+            if (last.block == first.block && last.row == first.row + n - 1) return n;
+        }
         int64_t run = 1;
         for (constexpr int64_t some = 8; run + some <= n; run += some) { // without a branch for each
             int32_t other = 0;
@@ -201,7 +211,7 @@ private:
     }
     /// Asks for the rows that follow in a block: a layer is read once a step, so they come from memory.
     [[gnu::always_inline]] static void ask_for_rows(const CodedBlock& block, int64_t first, int64_t n) {
-        constexpr int64_t line = 64, most = 2048;
+        constexpr int64_t line = 64, most = 8192;
         const int64_t rows = block.positions.rows();
         for (const auto* bytes : {&block.bytes->payload, &block.bytes->metadata}) {
             const int64_t row = std::ssize(*bytes) / rows, begin = first * row,
@@ -378,17 +388,43 @@ void CodedPool::shrink(size_t half) {
     m_rows[half].keep(order);
 }
 
-void CodedPool::add_block(Head& of, size_t half, std::shared_ptr<const CodedBlock> block) const {
+void CodedPool::link_block(Head& of, size_t half, size_t index) const {
     Half& into = of.halves[half];
+    const CodedBlock& block = *into.blocks[index];
     size_t at = 0;
-    block->positions.each([&](int64_t row, int64_t position) {
+    block.positions.each([&](int64_t row, int64_t position) {
         if (at >= of.positions.size() || of.positions[at] != position) // else they follow one another
             at = static_cast<size_t>(place_of(of.positions, position));
-        into.places[at++] = {static_cast<int32_t>(into.blocks.size()), static_cast<int32_t>(row)};
+        into.places[at++] = {static_cast<int32_t>(index), static_cast<int32_t>(row)};
     });
-    if (into.turning == nullptr && block->codec->turned_width(m_head_dim) > 0)
-        into.turning = block->codec.get();
-    into.blocks.push_back(std::move(block));
+    if (into.turning == nullptr && block.codec->turned_width(m_head_dim) > 0)
+        into.turning = block.codec.get();
+}
+
+void CodedPool::add_block(Head& of, size_t half, std::shared_ptr<const CodedBlock> block) const {
+    CodedBlocks& blocks = of.halves[half].blocks;
+    blocks.push_back(std::move(block));
+    link_block(of, half, blocks.size() - 1);
+}
+
+bool CodedPool::join(Head& of, size_t half, const CodedBlock& block) const {
+    CodedBlocks& blocks = of.halves[half].blocks;
+    const int64_t room = joined_rows::most - block.positions.rows();
+    if (room <= 0 || !block.codec->joins(m_head_dim)) return false;
+    // Which one hangs on what blocks hold, and not on their order, which a rewind changes.
+    const std::shared_ptr<const CodedBlock>* into = nullptr;
+    const auto order = [](const CodedBlock& other) {
+        return std::pair(other.positions.rows(), -other.positions.last());
+    };
+    for (const auto& other : blocks)
+        if (other->codec == block.codec && other->positions.rows() <= room &&
+            (into == nullptr || order(*other) < order(**into)))
+            into = &other;
+    if (into == nullptr) return false;
+    const auto index = static_cast<size_t>(into - blocks.data());
+    blocks[index] = joined_rows::with(*blocks[index], block);
+    link_block(of, half, index);
+    return true;
 }
 
 void CodedPool::link_blocks(Head& of, size_t half) const {
@@ -402,8 +438,11 @@ void CodedPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor&
     std::vector<int64_t> positions(static_cast<size_t>(k.size(0)));
     std::iota(positions.begin(), positions.end(), first_pos);
     for (int64_t h = 0; h < std::ssize(m_heads); ++h) {
-        RL_ASSERT(head(h).positions.empty() || head(h).positions.back() < first_pos);
-        insert(h, positions, at::stack({k.select(1, h), v.select(1, h)}));
+        Head& of = head(h);
+        RL_ASSERT(of.positions.empty() || of.positions.back() < first_pos);
+        open_places(of, positions);
+        put_rows(of, 0, positions, k.select(1, h));
+        put_rows(of, 1, positions, v.select(1, h));
     }
 }
 
@@ -508,16 +547,19 @@ void CodedPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, c
         if (!in_blocks) continue;
         for (auto& block : into.blocks) {
             if (!block->positions.has_any(positions)) continue;
-            const std::vector<float> before = decoded(*block);
+            const bool joins = block->codec->joins(m_head_dim); // then the other rows stay as they are
+            const std::vector<float> before = joins ? std::vector<float>() : decoded(*block);
             std::vector<int64_t> kept;
             std::vector<float> after;
             block->positions.each([&](int64_t i, int64_t position) {
-                kept.push_back(position);
                 const int64_t at = place_of(positions, position);
+                if (joins && at < 0) return;
+                kept.push_back(position);
                 const float* const row = at >= 0 ? from + at * m_head_dim : before.data() + i * m_head_dim;
                 after.insert(after.end(), row, row + m_head_dim);
             });
-            block = encoded(block->codec, kept, after);
+            auto written = encoded(block->codec, kept, after);
+            block = joins ? joined_rows::replaced(*block, *written) : std::move(written);
         }
         link_blocks(of, half);
     }
@@ -529,14 +571,19 @@ void CodedPool::encode(int64_t kv_head, KvHalf half, std::span<const int64_t> po
     const auto which = static_cast<size_t>(half);
     Head& of = head(kv_head);
     const std::vector<int64_t> own(positions.begin(), positions.end());
-    for (const int64_t position : own) { // rows still
+    std::vector<int64_t> slots; // rows still
+    for (const int64_t position : own) {
         const int64_t at = place_of(of.positions, position);
-        RL_ASSERT(at >= 0 && of.halves[which].places[static_cast<size_t>(at)].is_row());
+        RL_ASSERT(at >= 0);
+        const Place& place = of.halves[which].places[static_cast<size_t>(at)];
+        RL_ASSERT(place.is_row());
+        slots.push_back(place.row);
     }
-    const at::Tensor rows = host_floats(half_rows(of, which, own));
+    const at::Tensor rows = host_floats(m_rows[which].read(slots));
     const std::span<const float> numbers(rows.const_data_ptr<float>(), static_cast<size_t>(rows.numel()));
     free_rows(of, which, own);
-    add_block(of, which, encoded(std::move(codec), own, numbers));
+    auto block = encoded(std::move(codec), own, numbers);
+    if (!join(of, which, *block)) add_block(of, which, std::move(block));
     shrink(which);
 }
 

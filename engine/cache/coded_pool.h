@@ -78,10 +78,13 @@ private:
     void free_rows(Head& of, size_t half, std::span<const int64_t> positions);
     /// Says for the rows of all blocks where they stand, after blocks have been replaced; blocks that hold nothing any more go.
     void link_blocks(Head& of, size_t half) const;
+    void link_block(Head& of, size_t half, size_t index) const;
     void add_block(Head& of, size_t half, std::shared_ptr<const CodedBlock> block) const;
+    /// Puts the rows of a block to those of another one of the same codec. \return false: none has room, or the codec joins none
+    [[nodiscard]] bool join(Head& of, size_t half, const CodedBlock& block) const;
     /// The block without rows of these positions; the same block where it has none of them.
-    [[nodiscard]] static std::shared_ptr<const CodedBlock>
-    without(const std::shared_ptr<const CodedBlock>& block, std::span<const int64_t> positions);
+    [[nodiscard]] std::shared_ptr<const CodedBlock> without(const std::shared_ptr<const CodedBlock>& block,
+                                                            std::span<const int64_t> positions) const;
     [[nodiscard]] std::vector<float> decoded(const CodedBlock& block) const;
     [[nodiscard]] std::shared_ptr<const CodedBlock> encoded(std::shared_ptr<const EntryCodec> codec,
                                                             std::span<const int64_t> positions,

@@ -16,6 +16,7 @@ RowPositions::RowPositions(std::span<const int64_t> positions) {
 
 void RowPositions::add(int64_t position) {
     ++m_rows;
+    m_all_held = m_all_held && position >= 0;
     if (!m_runs.empty()) {
         Run& last = m_runs.back();
         const bool goes_on =
@@ -38,6 +39,13 @@ bool RowPositions::has_any(std::span<const int64_t> positions) const {
 
 bool RowPositions::empty() const {
     return std::ranges::all_of(m_runs, [](const Run& run) { return run.first < 0; });
+}
+
+int64_t RowPositions::last() const {
+    int64_t last = -1;
+    for (const Run& run : m_runs)
+        if (run.first >= 0) last = int64_t{run.first} + run.n - 1;
+    return last;
 }
 
 void RowPositions::let_go(std::span<const int64_t> positions) {

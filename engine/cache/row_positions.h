@@ -26,6 +26,8 @@ public:
         }
     }
     [[nodiscard]] bool empty() const; ///< all were let go
+    [[nodiscard]] bool all_held() const { return m_all_held; }
+    [[nodiscard]] int64_t last() const; ///< position of the last row that is held, -1: none is
     /// Lets the rows of these positions go, as far as they are here. \param positions  ascending
     void let_go(std::span<const int64_t> positions);
     [[nodiscard]] int64_t bytes() const { return std::ssize(m_runs) * static_cast<int64_t>(sizeof(Run)); }
@@ -39,6 +41,7 @@ private:
 
     std::vector<Run> m_runs;
     int64_t m_rows = 0;
+    bool m_all_held = true;
 };
 
 } // namespace refreshlab

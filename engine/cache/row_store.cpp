@@ -1,11 +1,14 @@
 #include "engine/cache/row_store.h"
 
+#include "engine/base/check.h"
 #include "engine/cache/slot_index.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -34,11 +37,23 @@ std::vector<int64_t> RowStore::take(int64_t n) {
 }
 void RowStore::give_back(std::span<const int64_t> slots) {
     if (slots.empty()) return;
-    m_rows.index_fill_(0, index_of(slots, m_rows.device()), std::numeric_limits<double>::quiet_NaN());
+    if (m_rows.is_cpu()) {
+        for (const int64_t slot : slots) // all bits set is a NaN in fp32, bf16 and fp16 alike
+            std::memset(static_cast<std::byte*>(m_rows.mutable_data_ptr()) + slot * row_bytes(), 0xFF,
+                        static_cast<size_t>(row_bytes()));
+    } else {
+        m_rows.index_fill_(0, index_of(slots, m_rows.device()), std::numeric_limits<double>::quiet_NaN());
+    }
     m_free.insert(m_free.end(), slots.rbegin(), slots.rend());
 }
 at::Tensor RowStore::read(std::span<const int64_t> slots) const {
-    return m_rows.index_select(0, index_of(slots, m_rows.device())).cpu();
+    if (!m_rows.is_cpu()) return m_rows.index_select(0, index_of(slots, m_rows.device())).cpu();
+    at::Tensor rows = at::empty({std::ssize(slots), m_rows.size(1)}, m_rows.options());
+    const auto* const from = static_cast<const std::byte*>(m_rows.const_data_ptr());
+    auto* to = static_cast<std::byte*>(rows.mutable_data_ptr());
+    for (const int64_t slot : slots)
+        to = std::copy_n(from + slot * row_bytes(), row_bytes(), to);
+    return rows;
 }
 void RowStore::read(int64_t slot, int64_t first, int64_t channels, float* to) const {
     const auto copy = [&](const auto* rows) {
@@ -54,7 +69,19 @@ void RowStore::read(int64_t slot, int64_t first, int64_t channels, float* to) co
     copy(m_rows.const_data_ptr<c10::Half>());
 }
 void RowStore::write(std::span<const int64_t> slots, const at::Tensor& from) {
-    if (!slots.empty()) m_rows.index_copy_(0, index_of(slots, m_rows.device()), from.to(m_rows.options()));
+    if (slots.empty()) return;
+    const at::Tensor rows = from.to(m_rows.options()).contiguous();
+    if (!m_rows.is_cpu()) {
+        m_rows.index_copy_(0, index_of(slots, m_rows.device()), rows);
+        return;
+    }
+    RL_ASSERT(rows.numel() == std::ssize(slots) * m_rows.size(1));
+    auto* const to = static_cast<std::byte*>(m_rows.mutable_data_ptr());
+    const auto* next = static_cast<const std::byte*>(rows.const_data_ptr());
+    for (const int64_t slot : slots) {
+        std::copy_n(next, row_bytes(), to + slot * row_bytes());
+        next += row_bytes();
+    }
 }
 
 bool RowStore::is_roomy() const {

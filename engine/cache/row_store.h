@@ -12,6 +12,7 @@ namespace refreshlab {
 ///
 /// Storage  [slots, width]
 /// Poison   a slot that nobody holds reads as NaN.
+/// On a CPU rows are moved as bytes: a step moves a few of each head, and a call of libtorch costs more than that.
 class RowStore {
 public:
     RowStore() = default; ///< to be assigned to

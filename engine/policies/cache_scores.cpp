@@ -21,19 +21,21 @@ std::vector<float> reduce_group(std::span<const std::span<const float>> heads, G
     RL_ASSERT(!heads.empty());
     std::vector<float> row(heads[0].begin(), heads[0].end());
     if (group == Group::first) return row;
-    constexpr size_t some = 16; // as many at once as a compiler turns into vectors
+    constexpr size_t some = 2048; // stay in the first cache until all heads are through
     for (size_t begin = 0; begin < row.size(); begin += some) {
         const size_t n = std::min(some, row.size() - begin);
-        float values[some] = {}, other[some] = {};
-        std::copy_n(row.data() + begin, n, values);
+        float* const to = row.data() + begin;
         for (const auto& head : heads.subspan(1)) {
-            std::copy_n(head.data() + begin, n, other);
-            for (size_t i = 0; i < some; ++i)
-                values[i] = group == Group::max ? std::max(values[i], other[i]) : values[i] + other[i];
+            const float* const from = head.data() + begin;
+            if (group == Group::max)
+                for (size_t i = 0; i < n; ++i)
+                    to[i] = std::max(to[i], from[i]);
+            else
+                for (size_t i = 0; i < n; ++i)
+                    to[i] += from[i];
         }
-        for (size_t i = 0; i < some && group == Group::mean; ++i)
-            values[i] /= static_cast<float>(heads.size());
-        std::copy_n(values, n, row.data() + begin);
+        for (size_t i = 0; i < n && group == Group::mean; ++i)
+            to[i] /= static_cast<float>(heads.size());
     }
     return row;
 }

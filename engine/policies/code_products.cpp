@@ -141,20 +141,19 @@ RL_AVX512 void dots(const CodeRows& c, const Numbers& numbers, const Signs& sign
             }
         }
         if constexpr (has_signs) {
-            Codes minus[at_once];
+            __m512 plus[at_once], minus[at_once];
 #pragma GCC unroll 4
             for (int o = 0; o < at_once; ++o) {
-                minus[o] = Codes{} + std::bit_cast<int32_t>(-signs.factors[rows[o]]);
+                plus[o] = _mm512_set1_ps(signs.factors[rows[o]]);
+                minus[o] = _mm512_set1_ps(-signs.factors[rows[o]]);
                 from[o] = signs.first + c.rows[static_cast<size_t>(rows[o])] * row_bytes;
             }
             for (int64_t at = 0; at < signs.n; at += lanes) {
                 __m512 w[at_once];
 #pragma GCC unroll 4
-                for (int o = 0; o < at_once; ++o) {
-                    Codes signed_ones;
-                    sixteen_signs(from[o] + at / 8, minus[o], signed_ones);
-                    w[o] = reinterpret_cast<__m512>(signed_ones);
-                }
+                for (int o = 0; o < at_once; ++o)
+                    w[o] = _mm512_mask_blend_ps(static_cast<__mmask16>(half_word(from[o] + at / 8)), minus[o],
+                                                plus[o]);
 #pragma GCC unroll 4
                 for (int r = 0; r < R; ++r) {
                     const __m512 xv = _mm512_loadu_ps(x + r * d.x_stride + c.n + at);

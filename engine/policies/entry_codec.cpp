@@ -44,6 +44,9 @@ void EntryCodec::decode(const EncodedBlock& block, const BlockShape& shape, std:
     decode(block, shape, {all, 0, shape.head_dim}, rows.data());
 }
 
+bool EntryCodec::joins(int64_t) const {
+    return false;
+}
 int64_t EntryCodec::turned_width(int64_t) const {
     return 0;
 }

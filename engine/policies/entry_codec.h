@@ -60,6 +60,10 @@ public:
     /// The whole block. \param rows  [n, head_dim], is written
     void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const;
 
+    /// Rows may go from block to block: the bytes of a row, in payload and metadata, are as many as any other row's, and hang on it alone. For
+    /// codecs of policies that evict nothing: a journal keeps what was evicted with all of its block.
+    [[nodiscard]] virtual bool joins(int64_t head_dim) const;
+
     // --- what decoding does to every row alike may be done to the query, or to the sum, instead (kernels::CodedEntries) ---
 
     /// Numbers of a turned row; 0: this codec has none.

@@ -14,7 +14,7 @@ namespace refreshlab::kernels {
 /// such values is turned back once. Both are linear, so a turned entry is worth the same as its row, to rounding. Threads  const.
 class CodedEntries {
 public:
-    static constexpr int64_t at_once = 64; ///< most entries that sort() takes
+    static constexpr int64_t at_once = 256; ///< most entries that sort() takes
     /// Entries that are read in one way. Which ones: numbers in the list that was sorted, ascending.
     struct Alike {
         int64_t n = 0;

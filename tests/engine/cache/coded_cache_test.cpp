@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -44,6 +45,25 @@ public:
     }
 };
 const auto eighths = std::make_shared<const Eighths>();
+
+/// The same, but a byte of metadata a row, rows that are joined, and an eighth more each time that a row is encoded.
+class Joined final : public EntryCodec {
+public:
+    [[nodiscard]] EncodedBlock encode(std::span<const float> rows, const BlockShape& shape) const override {
+        EncodedBlock block = eighths->encode(rows, shape);
+        for (uint8_t& code : block.payload)
+            ++code;
+        block.metadata.assign(static_cast<size_t>(shape.n), 7);
+        return block;
+    }
+    void decode(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                float* to) const override {
+        CHECK(std::ssize(block.metadata) == shape.n);
+        eighths->decode(block, shape, part, to);
+    }
+    [[nodiscard]] bool joins(int64_t) const override { return true; }
+};
+const auto joined = std::make_shared<const Joined>();
 
 std::unique_ptr<KvCache> make_cache(CacheLayout layout, at::ScalarType dtype = at::kFloat) {
     return std::make_unique<KvCache>(layers, heads, 256, head_dim, dtype, at::kCPU, layout);
@@ -158,7 +178,46 @@ TEST_CASE("a splice encodes again what is encoded, and leaves alone what others 
     CHECK(at::equal(cache->read(0, 1, blended)[0][0], teacher->keys(0)[1][8]));
 }
 
+TEST_CASE("rows of a codec that joins them share blocks, and each stays as it was encoded", "[cache]") {
+    at::manual_seed(static_cast<int64_t>(test::seed(8102)));
+    const auto cache = make_cache(CacheLayout::coded), apart = make_cache(CacheLayout::coded);
+    const auto teacher = make_cache(CacheLayout::dense);
+    append(*teacher, 100, Origin::teacher_prefill);
+    append(*cache, 100);
+    append(*apart, 100);
+    const auto plain = cache->read(0, 0, cache->held(0, 0));
+    // One by one, the even ones behind the odd ones.
+    std::vector<int64_t> index{cache->index_bytes()};
+    for (int64_t step = 1; step <= 96; ++step) {
+        const Positions one{step <= 48 ? 2 * step - 1 : 2 * (step - 49)};
+        cache->encode(0, 0, KvHalf::keys, one, joined, step);
+        apart->encode(0, 0, KvHalf::keys, one, eighths, step);
+        index.push_back(cache->index_bytes());
+    }
+    const at::Tensor coded = eighths_of(plain[0].narrow(0, 0, 96)) + 0.125;
+    const auto keys = [&] { return cache->read(0, 0, cache->held(0, 0))[0]; };
+    CHECK(at::equal(keys().narrow(0, 0, 96), coded));
+    CHECK(cache->layer_bytes(0) == apart->layer_bytes(0));
+    CHECK(cache->metadata_bytes() == 96);
+    CHECK(cache->index_bytes() < apart->index_bytes());
+    // A splice encodes what it writes, and nothing else again.
+    cache->splice(*teacher, 10, 3, 1, 97);
+    at::Tensor wanted = coded.clone();
+    for (const int64_t p : {10, 11, 12})
+        wanted[p] = eighths_of(teacher->keys(0)[0][p]) + 0.125;
+    CHECK(at::equal(keys().narrow(0, 0, 96), wanted));
+    // Back step by step: the same blocks as on the way here.
+    for (int64_t step = 96; step >= 0; --step) {
+        cache->rewind(step, 100);
+        CHECK(cache->index_bytes() == index[static_cast<size_t>(step)]);
+        CHECK(cache->metadata_bytes() == step);
+    }
+    CHECK(at::equal(keys(), plain[0]));
+}
+
 TEST_CASE("whatever is encoded, evicted, merged, spliced: a rewind goes back bit for bit", "[cache]") {
+    const std::shared_ptr<const EntryCodec> codec =
+        GENERATE(0, 1) == 0 ? std::shared_ptr<const EntryCodec>(eighths) : joined;
     at::manual_seed(static_cast<int64_t>(test::seed(8101)));
     std::mt19937_64 random(test::seed(8101));
     const auto below = [&random](int64_t n) {
@@ -170,14 +229,14 @@ TEST_CASE("whatever is encoded, evicted, merged, spliced: a rewind goes back bit
     append(*cache, 6);
     struct Then {
         std::vector<at::Tensor> contents;
-        int64_t bytes, metadata, length;
+        int64_t bytes, metadata, index, length;
         std::vector<std::set<int64_t>> coded; ///< [layers * heads * 2]
     };
     std::vector<Then> history;
     std::vector<std::set<int64_t>> coded(static_cast<size_t>(layers * heads * 2));
     const auto remember = [&] {
-        history.push_back(
-            {contents(*cache), cache->bytes_used(), cache->metadata_bytes(), cache->length(), coded});
+        history.push_back({contents(*cache), cache->bytes_used(), cache->metadata_bytes(),
+                           cache->index_bytes(), cache->length(), coded});
     };
     const auto some_of = [&](std::span<const int64_t> from) {
         Positions some;
@@ -196,6 +255,7 @@ TEST_CASE("whatever is encoded, evicted, merged, spliced: a rewind goes back bit
             CHECK(same(contents(*cache), then.contents));
             CHECK(cache->bytes_used() == then.bytes);
             CHECK(cache->metadata_bytes() == then.metadata);
+            CHECK(cache->index_bytes() == then.index);
             coded = then.coded;
             history.resize(static_cast<size_t>(back + 1));
             if (below(2) == 0) cache = cache->clone();
@@ -213,7 +273,7 @@ TEST_CASE("whatever is encoded, evicted, merged, spliced: a rewind goes back bit
                 Positions rows;
                 std::ranges::copy_if(some, std::back_inserter(rows),
                                      [&](int64_t p) { return !done.contains(p); });
-                cache->encode(layer, head, static_cast<KvHalf>(half), rows, eighths, step);
+                cache->encode(layer, head, static_cast<KvHalf>(half), rows, codec, step);
                 done.insert(rows.begin(), rows.end());
                 break;
             }

@@ -16,10 +16,12 @@ public:
         channels, ///< a channel of all rows is a group
         rows,     ///< `group` channels of a row, one after the other
     };
-    FewBits(int64_t bits, Groups groups, int64_t group)
+    /// \param evicts  the policy does; else rows are joined, where groups are of rows
+    FewBits(int64_t bits, Groups groups, int64_t group, bool evicts = true)
         : m_bits(bits)
         , m_groups(groups)
-        , m_group(group) {}
+        , m_group(group)
+        , m_evicts(evicts) {}
 
     [[nodiscard]] EncodedBlock encode(std::span<const float> rows, const BlockShape& shape) const override;
     using EntryCodec::decode;
@@ -29,6 +31,10 @@ public:
                             bool turned, const CodeDots& d) const override;
     [[nodiscard]] bool sums(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                             bool turned, const CodeSums& s) const override;
+
+    [[nodiscard]] bool joins(int64_t head_dim) const override {
+        return !m_evicts && m_groups == Groups::rows && head_dim * m_bits % 8 == 0;
+    }
 
 private:
     [[nodiscard]] CodeRows rows_of(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
@@ -40,6 +46,7 @@ private:
     int64_t m_bits;
     Groups m_groups;
     int64_t m_group;
+    bool m_evicts;
 };
 
 } // namespace refreshlab

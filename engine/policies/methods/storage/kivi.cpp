@@ -21,7 +21,7 @@ public:
         , m_group(values.whole("group_size"))
         , m_kv_heads(context.kv_heads)
         , m_codecs{std::make_shared<FewBits>(values.whole("bits"), FewBits::Groups::channels, m_group),
-                   std::make_shared<FewBits>(values.whole("bits"), FewBits::Groups::rows, m_group)}
+                   std::make_shared<FewBits>(values.whole("bits"), FewBits::Groups::rows, m_group, false)}
         , m_coded(static_cast<size_t>(context.layers)) {}
 
     [[nodiscard]] PolicyNeeds needs() const override { return {.encodes = true}; }

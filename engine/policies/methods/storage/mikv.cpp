@@ -26,7 +26,7 @@ class Balanced final : public EntryCodec {
 public:
     Balanced(Floats beta, int64_t bits, int64_t group)
         : m_beta(std::move(beta))
-        , m_codes(bits, FewBits::Groups::rows, group) {}
+        , m_codes(bits, FewBits::Groups::rows, group, false) {}
 
     [[nodiscard]] EncodedBlock encode(std::span<const float> rows, const BlockShape& shape) const override {
         Floats balanced(rows.begin(), rows.end());
@@ -41,6 +41,7 @@ public:
             for (int64_t c = 0; c < part.channels; ++c)
                 *to++ /= m_beta[static_cast<size_t>(part.first_channel + c)];
     }
+    [[nodiscard]] bool joins(int64_t head_dim) const override { return m_codes.joins(head_dim); }
     // Turned, the query is divided.
     [[nodiscard]] int64_t turned_width(int64_t head_dim) const override { return head_dim; }
     void turn(std::span<const float> query, float* to) const override {
@@ -70,7 +71,7 @@ public:
         , m_recent(values.real("recent"))
         , m_balance(values.flag("balance"))
         , m_context(context)
-        , m_values(std::make_shared<FewBits>(m_bits, FewBits::Groups::rows, m_group))
+        , m_values(std::make_shared<FewBits>(m_bits, FewBits::Groups::rows, m_group, false))
         , m_heads(static_cast<size_t>(context.layers * context.kv_heads)) {}
 
     [[nodiscard]] PolicyNeeds needs() const override {

@@ -113,6 +113,8 @@ public:
         }
     }
 
+    [[nodiscard]] bool joins(int64_t) const override { return true; }
+
     // Turned, a row is levels times r, of keys then signs times the rest: the rotation and S are of the query, or of the sum.
     [[nodiscard]] int64_t turned_width(int64_t) const override {
         return m_padded + (m_sketch.empty() ? 0 : m_dim);
