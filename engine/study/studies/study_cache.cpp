@@ -295,22 +295,24 @@ private:
                 const std::string key = json_text(to_json(policy));
                 if (!kept.contains(key)) missing.emplace(key, policy);
             }
-            // What policies keep of a prompt is held while their group reads; a call that is stopped loses a group at most.
+            // What policies keep of a prompt is held while their group reads; a call that is stopped loses a group at most. A method's budgets
+            // go to different groups: some methods keep much more than others.
             constexpr size_t at_once = 31; // and the full cache, which each group is compared with
-            std::vector<CachePolicyConfig> asked;
-            for (const auto& [key, policy] : missing)
-                asked.push_back(policy);
-            for (size_t first = 0; first < asked.size(); first += at_once) {
-                const auto group = std::span(asked).subspan(first, std::min(at_once, asked.size() - first));
+            const size_t groups = (missing.size() + at_once - 1) / at_once;
+            for (size_t g = 0; g < groups; ++g) {
+                std::vector<CachePolicyConfig> group;
+                size_t i = 0;
+                for (const auto& [key, policy] : missing)
+                    if (i++ % groups == g) group.push_back(policy);
                 const Execution execution = slot.execution(m_options.base.kernels);
                 const kernels::ExecutionScope scope(*execution);
                 const c10::InferenceMode guard;
                 const auto made = read_under_policies(model, texts[t].tokens, texts[t].prompt, group,
                                                       m_options.seed, aids_for);
-                for (size_t i = 0; i < group.size(); ++i)
-                    kept[json_text(to_json(group[i]))] = to_json(made[i]);
+                for (size_t k = 0; k < group.size(); ++k)
+                    kept[json_text(to_json(group[k]))] = to_json(made[k]);
                 m_kept.put(digest.hex(), kept);
-                done(static_cast<double>(first + group.size()) / static_cast<double>(asked.size()));
+                done(static_cast<double>(g + 1) / static_cast<double>(groups));
             }
             for (const CachePolicyConfig& policy : policies[t])
                 readings[t].push_back(
