@@ -44,7 +44,8 @@ Kivi kivi(int64_t prompt, int64_t n) {
     // Keys: whole residuals; values: all but the newest 128. A scale and a minimum, 4 bytes, for each group.
     const int64_t keys = prompt / 128 * 128 + (n % 128 < prompt % 128 ? 128 : 0), values = n - 128;
     Kivi of;
-    of.blocks = keys / 32 + 1 + n - prompt;            // the prompt's values are one, and those of each step
+    // Values that were encoded token by token are one block, or join the prompt's where both have 64 rows at most.
+    of.blocks = keys / 32 + (values <= 64 ? 1 : 2);
     of.metadata = 4 * (keys / 32 * head_dim + values); // a group of 16 channels at most
     of.bytes = 4 * head_dim * (2 * n - keys - values) + (keys + values) * head_dim * 2 / 8 + of.metadata;
     return of;
@@ -141,8 +142,8 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             const int64_t coded = row.policy == "mikv" ? n - budget : n - 1;
             metadata = heads * coded * (row.policy == "mikv" ? 8 : 6);
             bytes += metadata - heads * coded * (entry - 2 * head_dim / 2);
-            runs = 2 * heads *
-                   (row.policy == "mikv" ? coded : 1 + n - row.entries); // at most; of TurboQuant all
+            // Of TurboQuant: the prompt, and what the steps have joined. Of MiKV at most.
+            runs = 2 * heads * (row.policy == "mikv" ? coded : 2);
             index = heads * 24 * n;
         } else if (
             row.policy ==
