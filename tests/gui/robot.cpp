@@ -224,7 +224,8 @@ bool Robot::checked(std::string_view id) {
 void Robot::act(std::string_view id) {
     const ui::Action& a = action(id);
     if (a.shortcut == 0) return act_by_palette(id);
-    if (!enabled(id)) {
+    constexpr int frames_to_wait = 60; // the engine may be ahead of what the window knows of it
+    if (!until([&] { return enabled(id); }, frames_to_wait)) {
         IM_ERRORF("action %s is disabled: %s", a.id.c_str(), a.reason(ctx()).c_str());
         throw TestFailed{};
     }

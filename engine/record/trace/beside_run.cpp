@@ -14,7 +14,7 @@ void write_beside_run(const std::filesystem::path& path, const std::string& run_
     try {
         sqlite::Database db(path, sqlite::Open::read_write);
         if (db.read_only()) throw Error(about.doing, path.string(), "the file is read-only", about.elsewhere);
-        db.busy_timeout(2000);
+        db.busy_timeout(sqlite::patience_ms);
         db.exec("BEGIN IMMEDIATE");
         int64_t number = 0;
         {

@@ -44,6 +44,9 @@ enum class Open : uint8_t {
 /// Changes when the database does.
 [[nodiscard]] std::string stamp(const std::filesystem::path& path);
 
+/// How long somebody who reads a file, or adds to it beside its runs, waits for others: a commit takes milliseconds.
+inline constexpr int patience_ms = 2000;
+
 /// One connection, used by one thread at a time. Throws SqlError.
 class Database {
 public:

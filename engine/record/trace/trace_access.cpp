@@ -157,7 +157,7 @@ struct Connection {
 Connection open_trace(const std::filesystem::path& path) {
     const auto try_to = [&](sqlite::Open mode) {
         auto db = std::make_unique<Database>(path, mode);
-        db->busy_timeout(2000);
+        db->busy_timeout(sqlite::patience_ms);
         db->distrust(static_cast<int64_t>(stored_bytes(path)));
         (void)db->integer("PRAGMA user_version"); // opens the log, where there is one
         return db;

@@ -40,6 +40,7 @@ FileKind file_kind(const std::filesystem::path& path) {
         return FileKind::foreign; // one byte would be an empty database to SQLite
     try {
         sqlite::Database db(path, sqlite::Open::read_only);
+        db.busy_timeout(sqlite::patience_ms);
         return db.integer("PRAGMA application_id") == application_id ? FileKind::trace
                                                                      : FileKind::foreign_sqlite;
     } catch (const sqlite::SqlError& e) {

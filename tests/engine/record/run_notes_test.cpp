@@ -14,10 +14,12 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace run_notes_test {
@@ -196,6 +198,44 @@ TEST_CASE("notes are put into traces of every schema that has room, and nothing 
     CHECK_THROWS_AS(store_notes(folder / "old8.rlt", RunNotes("somebody else")), Error);
     CHECK_THROWS_AS(store_notes(folder / "none.rlt", RunNotes("run")), Error);
     CHECK(contents(oldest) == bytes);
+}
+
+TEST_CASE("notes are put into a trace that is being read, and read while they are put there", "[record]") {
+    TemporaryFolder folder;
+    const auto file = folder / "read.rlt";
+    Grower grower(seed(0x4075));
+    const auto run = grower.start();
+    grower.grow(*run, 12);
+    REQUIRE(save_trace(file, run));
+    std::atomic<bool> stop = false;
+    std::atomic<int> refused = 0;
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 2; ++i)
+        readers.emplace_back([&] {
+            while (!stop) {
+                try {
+                    if (load_trace(file).size() != 1) ++refused;
+                } catch (const Error&) {
+                    ++refused;
+                }
+            }
+        });
+    int written = 0;
+    for (int i = 0; i < 150; ++i) {
+        run->notes()->add(note(1, 2, "again"));
+        try {
+            store_notes(file, *run->notes());
+            ++written;
+        } catch (const Error&) {
+            ++refused;
+        }
+    }
+    stop = true;
+    for (std::thread& reader : readers)
+        reader.join();
+    CHECK(written == 150);
+    CHECK(refused == 0);
+    CHECK(load_trace(file).back()->notes()->own().size() == 150);
 }
 
 TEST_CASE("a trace of schema 8 has no notes, and is read as it was", "[record]") {
