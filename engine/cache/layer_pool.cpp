@@ -106,18 +106,8 @@ std::vector<int64_t> LayerPool::columns(int64_t kv_head, std::span<const int64_t
 }
 
 void LayerPool::poison(std::span<const int64_t> slots) {
-    for (const at::Tensor& pool : {m_k, m_v}) {
-        if (!pool.is_cpu()) {
-            at::Tensor target = pool;
-            target.index_fill_(0, index_of(slots, pool.device()), std::numeric_limits<double>::quiet_NaN());
-            continue;
-        }
-        // All bits set is a NaN in fp32, bf16 and fp16 alike.
-        const auto bytes = static_cast<size_t>(pool.element_size() * pool.size(1));
-        auto* out = static_cast<std::byte*>(pool.mutable_data_ptr());
-        for (const int64_t slot : slots)
-            std::memset(out + bytes * static_cast<size_t>(slot), 0xFF, bytes);
-    }
+    for (const at::Tensor& pool : {m_k, m_v})
+        poison_slots(pool, slots);
 }
 
 std::vector<int64_t> LayerPool::remove(int64_t kv_head, std::span<const int64_t> positions) {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -37,13 +36,7 @@ std::vector<int64_t> RowStore::take(int64_t n) {
 }
 void RowStore::give_back(std::span<const int64_t> slots) {
     if (slots.empty()) return;
-    if (m_rows.is_cpu()) {
-        for (const int64_t slot : slots) // all bits set is a NaN in fp32, bf16 and fp16 alike
-            std::memset(static_cast<std::byte*>(m_rows.mutable_data_ptr()) + slot * row_bytes(), 0xFF,
-                        static_cast<size_t>(row_bytes()));
-    } else {
-        m_rows.index_fill_(0, index_of(slots, m_rows.device()), std::numeric_limits<double>::quiet_NaN());
-    }
+    poison_slots(m_rows, slots);
     m_free.insert(m_free.end(), slots.rbegin(), slots.rend());
 }
 at::Tensor RowStore::read(std::span<const int64_t> slots) const {
