@@ -3,7 +3,6 @@
 #include "engine/base/check.h"
 #include "engine/cache/joined_rows.h"
 #include "engine/cache/slot_index.h"
-#include "engine/policies/code_products.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -21,19 +20,6 @@ at::Tensor host_floats(const at::Tensor& rows) {
     return rows.to(at::kCPU, at::kFloat).contiguous();
 }
 
-StoredAs stored_type(at::ScalarType type) {
-    RL_ASSERT(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf);
-    return type == at::kFloat      ? StoredAs::float32
-           : type == at::kBFloat16 ? StoredAs::bfloat16
-                                   : StoredAs::float16;
-}
-
-/// Where the ascending `all` has a position, or -1.
-int64_t place_of(std::span<const int64_t> all, int64_t position) {
-    const auto found = std::ranges::lower_bound(all, position);
-    return found != all.end() && *found == position ? found - all.begin() : -1;
-}
-
 } // namespace
 
 std::shared_ptr<const CodedBlock> CodedPool::without(const std::shared_ptr<const CodedBlock>& block,
@@ -47,272 +33,6 @@ std::shared_ptr<const CodedBlock> CodedPool::without(const std::shared_ptr<const
     return less;
 }
 
-class CodedPool::HeadEntries final : public kernels::CodedEntries {
-public:
-    HeadEntries(const CodedPool& pool, int64_t kv_head)
-        : m_pool(pool)
-        , m_kv_head(kv_head) {}
-
-    void read(bool values, const int64_t* places, int64_t n, int64_t first, int64_t channels,
-              float* to) const override {
-        const Half& of = half(values);
-        const RowStore& rows = m_pool.m_rows[values ? 1 : 0];
-        for (int64_t i = 0; i < n; ++i) {
-            const Place& place = at(of, places[i]);
-            if (place.is_row()) rows.read(place.row, first, channels, to + i * channels);
-        }
-        decode(values, places, n, first, channels, to);
-    }
-    /// As read(), of what is in blocks; the rest of `to` stays as it is.
-    void decode(bool values, const int64_t* places, int64_t n, int64_t first, int64_t channels,
-                float* to) const {
-        const auto read = [&](const CodedBlock& block, std::span<const int64_t> of_block, float* out) {
-            block.codec->decode(*block.bytes, m_pool.shape_of(block), {of_block, first, channels}, out);
-            round_numbers({out, of_block.size() * static_cast<size_t>(channels)}, m_pool.stored_as());
-        };
-        for_blocks(half(values), places, n, channels, to, read);
-    }
-
-    [[nodiscard]] int64_t turned_width(bool values) const override {
-        const EntryCodec* const codec = half(values).turning;
-        return codec != nullptr ? codec->turned_width(m_pool.m_head_dim) : 0;
-    }
-    [[nodiscard]] Stretch stretch(bool values, const int64_t* places, int64_t n,
-                                  int64_t most_made) const override {
-        ask_for_places(half(values), places, n, most_made);
-        Stretch all = first_run(values, places, n, most_made);
-        const int64_t most = std::min(n, most_made);
-        while (all.stored == nullptr && all.n < most) {
-            const Stretch next = first_run(values, places + all.n, most - all.n, most_made);
-            if (next.stored != nullptr || next.turned != all.turned) break;
-            all.n += next.n;
-        }
-        return all;
-    }
-    void sort(bool values, const int64_t* places, int64_t n, Sorted& to) const override {
-        const Half& of = half(values);
-        to.plain.n = to.turned.n = 0;
-        to.stored = m_pool.m_rows[values ? 1 : 0].rows().const_data_ptr();
-        for (int64_t i = 0; i < n;) {
-            const Place& first = at(of, places[i]);
-            const int64_t run = run_of(of, places + i, n - i);
-            const bool turned = is_turned(of, first);
-            if (!turned && !first.is_row()) to.stored = nullptr;
-            Alike& alike = turned ? to.turned : to.plain;
-            for (int64_t k = 0; k < run; ++k) {
-                if (!turned) to.slots[alike.n] = first.row + k;
-                alike.ones[alike.n++] = i++;
-            }
-        }
-    }
-    void read_turned(bool values, const int64_t* places, int64_t n, float* to) const override {
-        const auto read = [&](const CodedBlock& block, std::span<const int64_t> of_block, float* out) {
-            block.codec->read_turned(*block.bytes, m_pool.shape_of(block), of_block, out);
-        };
-        for_blocks(half(values), places, n, turned_width(values), to, read);
-    }
-    [[nodiscard]] bool dots(const Some& some, const float* x, int64_t x_stride, int64_t rows, float* y,
-                            int64_t y_stride) const override {
-        return for_runs(some, [&](const CodedBlock& block, const BlockPart& part, int64_t i) {
-            return block.codec->dots(*block.bytes, m_pool.shape_of(block), part, some.turned,
-                                     {x, x_stride, rows, y + i, y_stride});
-        });
-    }
-    [[nodiscard]] bool weighted_sum(const Some& some, const float* p, int64_t p_stride, int64_t rows,
-                                    float* acc, int64_t acc_stride) const override {
-        return for_runs(some, [&](const CodedBlock& block, const BlockPart& part, int64_t i) {
-            return block.codec->sums(*block.bytes, m_pool.shape_of(block), part, some.turned,
-                                     {p + i, p_stride, rows, acc, acc_stride});
-        });
-    }
-    void turn(const float* query, float* to) const override {
-        half(false).turning->turn({query, static_cast<size_t>(m_pool.m_head_dim)}, to);
-    }
-    void turn_back(const float* sum, float* to) const override {
-        half(true).turning->turn_back(sum, {to, static_cast<size_t>(m_pool.m_head_dim)});
-    }
-
-private:
-    [[nodiscard]] const Half& half(bool values) const {
-        return m_pool.head(m_kv_head).halves[values ? 1 : 0];
-    }
-    static const Place& at(const Half& of, int64_t place) { return of.places[static_cast<size_t>(place)]; }
-    static const CodedBlock& block_of(const Half& of, const Place& place) {
-        return *of.blocks[static_cast<size_t>(place.block)];
-    }
-
-    static bool is_turned(const Half& of, const Place& place) {
-        return !place.is_row() && block_of(of, place).codec.get() == of.turning;
-    }
-    /// Rows of one block, or slots, one after the other.
-    [[nodiscard]] Stretch first_run(bool values, const int64_t* places, int64_t n, int64_t most_made) const {
-        const Half& of = half(values);
-        const Place& first = at(of, places[0]);
-        Stretch run{0, is_turned(of, first), nullptr, m_pool.m_head_dim};
-        const void* rows = first.is_row() ? m_pool.m_rows[values ? 1 : 0].rows().const_data_ptr() : nullptr;
-        if (run.turned) {
-            const TurnedRows stored = of.turning->turned_rows(*block_of(of, first).bytes);
-            rows = stored.first;
-            run.stride = stored.stride;
-        }
-        run.n = run_of(of, places, rows != nullptr ? n : std::min(n, most_made));
-        if (rows != nullptr)
-            run.stored =
-                static_cast<const char*>(rows) + first.row * run.stride * bytes_of(m_pool.stored_as());
-        return run;
-    }
-    /// How many of the places, from the first on, are rows of one block, or slots, one after the other.
-    static int64_t run_of(const Half& of, const int64_t* places, int64_t n) {
-        const Place first = at(of, places[0]);
-        // Rows of a block stand by position, as places do: between two rows that are all held nothing else stands.
-        if (!first.is_row() && block_of(of, first).positions.all_held() &&
-            places[n - 1] - places[0] == n - 1) {
-            const Place& last = at(of, places[n - 1]);
-            if (last.block == first.block && last.row == first.row + n - 1) return n;
-        }
-        int64_t run = 1;
-        for (constexpr int64_t some = 8; run + some <= n; run += some) { // without a branch for each
-            int32_t other = 0;
-            for (int64_t i = run; i < run + some; ++i) {
-                const Place& place = at(of, places[i]);
-                other |= (place.block ^ first.block) | (place.row ^ (first.row + static_cast<int32_t>(i)));
-            }
-            if (other != 0) break;
-        }
-        while (run < n && at(of, places[run]).block == first.block &&
-               at(of, places[run]).row == first.row + run)
-            ++run;
-        return run;
-    }
-
-    /// Asks for the blocks behind this one: each stands somewhere else, and who reads short ones would wait for memory at each of three
-    /// pointers. Inline, or gcc 12 takes a function that only asks for one that does nothing.
-    [[gnu::always_inline]] static void ask_for_next(const CodedBlocks& blocks, size_t block) {
-        constexpr size_t line = 64, most = 512;
-        const auto ask = [](const auto* for_all_of) __attribute__((always_inline)) {
-            __builtin_prefetch(for_all_of);
-            __builtin_prefetch(reinterpret_cast<const char*>(for_all_of + 1) -
-                               1); // it may begin in the middle of a line
-        };
-        if (block + 12 < blocks.size()) ask(blocks[block + 12].get());
-        if (block + 8 < blocks.size()) ask(blocks[block + 8]->bytes.get());
-        if (block + 4 >= blocks.size()) return;
-        const EncodedBlock& next = *blocks[block + 4]->bytes;
-        for (const auto* bytes : {&next.metadata, &next.payload})
-            for (size_t i = 0; i < std::min(bytes->size(), most); i += line)
-                __builtin_prefetch(bytes->data() + i);
-    }
-
-    /// Asks for what says where the entries after the next ones stand.
-    static void ask_for_places(const Half& of, const int64_t* places, int64_t n, int64_t most_made) {
-        constexpr int64_t in_line = 64 / sizeof(Place);
-        for (int64_t i = most_made; i < std::min(n, 2 * most_made); i += in_line)
-            __builtin_prefetch(&at(of, places[i]));
-    }
-    /// Asks for the rows that follow in a block: a layer is read once a step, so they come from memory.
-    [[gnu::always_inline]] static void ask_for_rows(const CodedBlock& block, int64_t first, int64_t n) {
-        constexpr int64_t line = 64, most = 8192;
-        const int64_t rows = block.positions.rows();
-        for (const auto* bytes : {&block.bytes->payload, &block.bytes->metadata}) {
-            const int64_t row = std::ssize(*bytes) / rows, begin = first * row,
-                          end = std::min({(first + n) * row, std::ssize(*bytes), begin + most});
-            for (int64_t i = begin; i < end; i += line)
-                __builtin_prefetch(bytes->data() + i);
-        }
-    }
-
-    /// Calls visit(block, part, i) for rows of blocks that follow one another, entries from i on. \return whether it could be done: all
-    /// are rows that one codec has coded, and the first call says so
-    template <typename Visit>
-    [[nodiscard]] bool for_runs(const Some& some, const Visit& visit) const {
-        const Half& of = half(some.values);
-        if (!some.turned && m_pool.stored_as() != StoredAs::float32)
-            return false; // rounded when they are made
-        int64_t runs[at_once], num_runs = 0, rows[at_once];
-        const EntryCodec* codec = nullptr;
-        if (some.n > at_once) return false;
-        for (int64_t i = 0; i < some.n; i += runs[num_runs++]) {
-            const Place& first = at(of, some.places[i]);
-            if (first.is_row()) return false;
-            const EntryCodec* const own = block_of(of, first).codec.get();
-            if (codec != nullptr && own != codec) return false;
-            codec = own;
-            runs[num_runs] = run_of(of, some.places + i, some.n - i);
-        }
-        for (int64_t k = 0, i = 0; k < num_runs; i += runs[k++]) {
-            const Place first = at(of, some.places[i]);
-            const CodedBlock& block = block_of(of, first);
-            ask_for_more(of, first, runs[k]);
-            std::iota(rows, rows + runs[k], first.row);
-            const std::span<const int64_t> own(rows, static_cast<size_t>(runs[k]));
-            if (visit(block, BlockPart{own, some.first_channel, some.channels}, i)) continue;
-            RL_ASSERT(i == 0);
-            return false;
-        }
-        return true;
-    }
-
-    /// Asks for what comes after some rows of a block.
-    [[gnu::always_inline]] static void ask_for_more(const Half& of, const Place& first, int64_t n) {
-        const CodedBlock& block = block_of(of, first);
-        if (first.row + n < block.positions.rows())
-            ask_for_rows(block, first.row + n, n);
-        else
-            ask_for_next(of.blocks, static_cast<size_t>(first.block));
-    }
-
-    /// Reads rows of blocks, block by block: read(block, rows, out) for some of its rows, of `width` numbers.
-    template <typename Read>
-    static void for_blocks(const Half& of, const int64_t* places, int64_t n, int64_t width, float* to,
-                           const Read& read) {
-        constexpr int64_t long_run = 16; // worth a call of its own
-        static thread_local std::vector<float> scratch;
-        int64_t rows[at_once], outs[at_once];
-        for (int64_t begin = 0; begin < n; begin += at_once) {
-            const int64_t end = std::min(begin + at_once, n);
-            bool done[at_once] = {};
-            for (int64_t i = begin; i < end;) {
-                const Place first = at(of, places[i]);
-                if (first.is_row() || done[i - begin]) {
-                    ++i;
-                    continue;
-                }
-                const CodedBlock& block = block_of(of, first);
-                const int64_t most = block.positions.rows() - first.row; // rows stand by position
-                if (const int64_t run = run_of(of, places + i, end - i); run == most || run >= long_run) {
-                    std::iota(rows, rows + run, first.row);
-                    ask_for_more(of, first, run);
-                    read(block, std::span<const int64_t>(rows, static_cast<size_t>(run)), to + i * width);
-                    i += run;
-                    continue;
-                }
-                ask_for_next(of.blocks, static_cast<size_t>(first.block));
-                int64_t found = 0;
-                for (int64_t j = i; j < end && found < most; ++j) {
-                    const Place& place = at(of, places[j]);
-                    if (place.block != first.block) continue;
-                    done[j - begin] = true;
-                    rows[found] = place.row;
-                    outs[found++] = j;
-                }
-                const std::span<const int64_t> of_block(rows, static_cast<size_t>(found));
-                if (outs[found - 1] == i + found - 1) { // side by side
-                    read(block, of_block, to + i * width);
-                } else {
-                    scratch.resize(std::max(scratch.size(), static_cast<size_t>(at_once * width)));
-                    read(block, of_block, scratch.data());
-                    for (int64_t k = 0; k < found; ++k)
-                        std::copy_n(scratch.data() + k * width, width, to + outs[k] * width);
-                }
-                ++i;
-            }
-        }
-    }
-
-    const CodedPool& m_pool;
-    int64_t m_kv_head;
-};
-
 CodedPool::CodedPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, at::Device device)
     : m_head_dim(head_dim)
     , m_heads(static_cast<size_t>(kv_heads))
@@ -320,9 +40,8 @@ CodedPool::CodedPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, a
     for (RowStore& store : m_rows)
         store = RowStore(head_dim, at::TensorOptions().dtype(dtype).device(device));
     for (int64_t h = 0; h < kv_heads; ++h)
-        m_entries.push_back(std::make_unique<HeadEntries>(*this, h));
+        m_readers.push_back(std::make_unique<CodedHeadReader>(head(h), m_rows, head_dim));
 }
-CodedPool::~CodedPool() = default;
 
 StoredAs CodedPool::stored_as() const {
     return stored_type(m_rows[0].dtype());
@@ -331,17 +50,17 @@ BlockShape CodedPool::shape_of(const CodedBlock& block) const {
     return {block.positions.rows(), m_head_dim, stored_as()};
 }
 
-void CodedPool::open_places(Head& of, std::span<const int64_t> positions) {
+void CodedPool::open_places(CodedHead& of, std::span<const int64_t> positions) {
     if (of.positions.empty() || of.positions.back() < positions.front()) { // the token of a step
         of.positions.insert(of.positions.end(), positions.begin(), positions.end());
-        for (Half& half : of.halves)
+        for (CodedHalf& half : of.halves)
             half.places.resize(of.positions.size());
         return;
     }
     std::vector<int64_t> all;
     std::ranges::set_union(of.positions, positions, std::back_inserter(all));
-    for (Half& half : of.halves) {
-        std::vector<Place> places(all.size());
+    for (CodedHalf& half : of.halves) {
+        std::vector<CodedPlace> places(all.size());
         for (size_t from = 0, to = 0; from < of.positions.size(); ++from) {
             while (all[to] != of.positions[from])
                 ++to;
@@ -352,23 +71,24 @@ void CodedPool::open_places(Head& of, std::span<const int64_t> positions) {
     of.positions = std::move(all);
 }
 
-void CodedPool::put_rows(Head& of, size_t half, std::span<const int64_t> positions, const at::Tensor& rows) {
-    Half& into = of.halves[half];
+void CodedPool::put_rows(CodedHead& of, size_t half, std::span<const int64_t> positions,
+                         const at::Tensor& rows) {
+    CodedHalf& into = of.halves[half];
     const std::vector<int64_t> slots = m_rows[half].take(std::ssize(positions));
     m_rows[half].write(slots, rows);
     for (size_t i = 0; i < positions.size(); ++i)
         into.places[static_cast<size_t>(place_of(of.positions, positions[i]))] = {
-            nobody, static_cast<int32_t>(slots[i])};
+            CodedPlace::nobody, static_cast<int32_t>(slots[i])};
     into.rows += std::ssize(positions);
 }
 
-void CodedPool::free_rows(Head& of, size_t half, std::span<const int64_t> positions) {
-    Half& from = of.halves[half];
+void CodedPool::free_rows(CodedHead& of, size_t half, std::span<const int64_t> positions) {
+    CodedHalf& from = of.halves[half];
     std::vector<int64_t> gone;
     for (const int64_t position : positions) {
         const int64_t at = place_of(of.positions, position);
         if (at < 0) continue;
-        const Place& place = from.places[static_cast<size_t>(at)];
+        const CodedPlace& place = from.places[static_cast<size_t>(at)];
         if (place.is_row()) gone.push_back(place.row);
     }
     from.rows -= std::ssize(gone);
@@ -378,8 +98,8 @@ void CodedPool::free_rows(Head& of, size_t half, std::span<const int64_t> positi
 void CodedPool::shrink(size_t half) {
     if (!m_rows[half].is_roomy()) return;
     std::vector<int64_t> order;
-    for (Head& of : m_heads) {
-        for (Place& place : of.halves[half].places) {
+    for (CodedHead& of : m_heads) {
+        for (CodedPlace& place : of.halves[half].places) {
             if (!place.is_row()) continue;
             order.push_back(place.row);
             place.row = static_cast<int32_t>(order.size()) - 1;
@@ -388,8 +108,8 @@ void CodedPool::shrink(size_t half) {
     m_rows[half].keep(order);
 }
 
-void CodedPool::link_block(Head& of, size_t half, size_t index) const {
-    Half& into = of.halves[half];
+void CodedPool::link_block(CodedHead& of, size_t half, size_t index) const {
+    CodedHalf& into = of.halves[half];
     const CodedBlock& block = *into.blocks[index];
     size_t at = 0;
     block.positions.each([&](int64_t row, int64_t position) {
@@ -401,13 +121,13 @@ void CodedPool::link_block(Head& of, size_t half, size_t index) const {
         into.turning = block.codec.get();
 }
 
-void CodedPool::add_block(Head& of, size_t half, std::shared_ptr<const CodedBlock> block) const {
+void CodedPool::add_block(CodedHead& of, size_t half, std::shared_ptr<const CodedBlock> block) const {
     CodedBlocks& blocks = of.halves[half].blocks;
     blocks.push_back(std::move(block));
     link_block(of, half, blocks.size() - 1);
 }
 
-bool CodedPool::join(Head& of, size_t half, const CodedBlock& block) const {
+bool CodedPool::join(CodedHead& of, size_t half, const CodedBlock& block) const {
     CodedBlocks& blocks = of.halves[half].blocks;
     const int64_t room = joined_rows::most - block.positions.rows();
     if (room <= 0 || !block.codec->joins(m_head_dim)) return false;
@@ -427,7 +147,7 @@ bool CodedPool::join(Head& of, size_t half, const CodedBlock& block) const {
     return true;
 }
 
-void CodedPool::link_blocks(Head& of, size_t half) const {
+void CodedPool::link_blocks(CodedHead& of, size_t half) const {
     const CodedBlocks blocks = std::exchange(of.halves[half].blocks, {});
     of.halves[half].turning = nullptr;
     for (const auto& block : blocks)
@@ -438,7 +158,7 @@ void CodedPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor&
     std::vector<int64_t> positions(static_cast<size_t>(k.size(0)));
     std::iota(positions.begin(), positions.end(), first_pos);
     for (int64_t h = 0; h < std::ssize(m_heads); ++h) {
-        Head& of = head(h);
+        CodedHead& of = head(h);
         RL_ASSERT(of.positions.empty() || of.positions.back() < first_pos);
         open_places(of, positions);
         put_rows(of, 0, positions, k.select(1, h));
@@ -448,7 +168,7 @@ void CodedPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor&
 
 void CodedPool::insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
     if (positions.empty()) return;
-    Head& of = head(kv_head);
+    CodedHead& of = head(kv_head);
     const auto before = of.positions.size();
     open_places(of, positions);
     RL_ASSERT(of.positions.size() == before + positions.size());
@@ -459,11 +179,11 @@ void CodedPool::insert(int64_t kv_head, std::span<const int64_t> positions, cons
 void CodedPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
     if (positions.empty()) return;
     const std::vector<int64_t> gone(positions.begin(), positions.end()); // `positions` may lie in the head's
-    Head& of = head(kv_head);
+    CodedHead& of = head(kv_head);
     for (size_t half = 0; half < 2; ++half)
         free_rows(of, half, gone);
     std::vector<int64_t> left;
-    std::array<std::vector<Place>, 2> places;
+    std::array<std::vector<CodedPlace>, 2> places;
     for (size_t i = 0; i < of.positions.size(); ++i) {
         if (place_of(gone, of.positions[i]) >= 0) continue;
         left.push_back(of.positions[i]);
@@ -473,7 +193,7 @@ void CodedPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
     RL_ASSERT(left.size() + gone.size() == of.positions.size());
     of.positions = std::move(left);
     for (size_t half = 0; half < 2; ++half) {
-        Half& from = of.halves[half];
+        CodedHalf& from = of.halves[half];
         from.places = std::move(places[half]);
         for (auto& block : from.blocks)
             block = without(block, gone);
@@ -499,12 +219,12 @@ std::shared_ptr<const CodedBlock> CodedPool::encoded(std::shared_ptr<const Entry
         CodedBlock{std::move(codec), RowPositions(positions), std::move(bytes)});
 }
 
-at::Tensor CodedPool::half_rows(const Head& of, size_t half, std::span<const int64_t> positions) const {
+at::Tensor CodedPool::half_rows(const CodedHead& of, size_t half, std::span<const int64_t> positions) const {
     std::vector<int64_t> places, slots, plain;
     for (const int64_t position : positions) {
         places.push_back(place_of(of.positions, position));
         RL_ASSERT(places.back() >= 0);
-        const Place& place = of.halves[half].places[static_cast<size_t>(places.back())];
+        const CodedPlace& place = of.halves[half].places[static_cast<size_t>(places.back())];
         if (!place.is_row()) continue;
         plain.push_back(std::ssize(places) - 1);
         slots.push_back(place.row);
@@ -512,7 +232,7 @@ at::Tensor CodedPool::half_rows(const Head& of, size_t half, std::span<const int
     if (slots.size() == places.size()) return m_rows[half].read(slots);
     at::Tensor rows = at::empty({std::ssize(positions), m_head_dim}, at::kFloat);
     const auto of_head = static_cast<size_t>(&of - m_heads.data());
-    m_entries[of_head]->decode(half == 1, places.data(), std::ssize(places), 0, m_head_dim,
+    m_readers[of_head]->decode(half == 1, places.data(), std::ssize(places), 0, m_head_dim,
                                rows.mutable_data_ptr<float>());
     rows = rows.to(m_rows[half].dtype());
     if (!plain.empty()) rows.index_copy_(0, index_of(plain, at::kCPU), m_rows[half].read(slots));
@@ -527,17 +247,17 @@ void CodedPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, c
                           EntryHalves halves) {
     if (positions.empty()) return;
     RL_ASSERT(rows.dim() == 3 && rows.size(0) == 2 && rows.size(1) == std::ssize(positions));
-    Head& of = head(kv_head);
+    CodedHead& of = head(kv_head);
     for (size_t half = 0; half < 2; ++half) {
         if (!(half == 0 ? halves.keys : halves.values)) continue;
-        Half& into = of.halves[half];
+        CodedHalf& into = of.halves[half];
         const at::Tensor content = host_floats(rows[static_cast<int64_t>(half)]);
         const float* const from = content.const_data_ptr<float>();
         bool in_blocks = false;
         for (size_t i = 0; i < positions.size(); ++i) {
             const int64_t at = place_of(of.positions, positions[i]);
             RL_ASSERT(at >= 0);
-            const Place& place = into.places[static_cast<size_t>(at)];
+            const CodedPlace& place = into.places[static_cast<size_t>(at)];
             const int64_t slot = place.row;
             if (place.is_row())
                 m_rows[half].write({&slot, 1}, content.narrow(0, static_cast<int64_t>(i), 1));
@@ -569,13 +289,13 @@ void CodedPool::encode(int64_t kv_head, KvHalf half, std::span<const int64_t> po
                        std::shared_ptr<const EntryCodec> codec) {
     if (positions.empty()) return;
     const auto which = static_cast<size_t>(half);
-    Head& of = head(kv_head);
+    CodedHead& of = head(kv_head);
     const std::vector<int64_t> own(positions.begin(), positions.end());
     std::vector<int64_t> slots; // rows still
     for (const int64_t position : own) {
         const int64_t at = place_of(of.positions, position);
         RL_ASSERT(at >= 0);
-        const Place& place = of.halves[which].places[static_cast<size_t>(at)];
+        const CodedPlace& place = of.halves[which].places[static_cast<size_t>(at)];
         RL_ASSERT(place.is_row());
         slots.push_back(place.row);
     }
@@ -591,11 +311,11 @@ SavedEntries CodedPool::save(int64_t kv_head, std::span<const int64_t> positions
     SavedEntries saved;
     saved.rows = read(kv_head, positions);
     for (size_t half = 0; half < 2; ++half) {
-        const Half& of = head(kv_head).halves[half];
+        const CodedHalf& of = head(kv_head).halves[half];
         std::vector<bool> wanted(of.blocks.size(), false);
         for (const int64_t position : positions) {
             const int64_t at = place_of(head(kv_head).positions, position);
-            const Place& place = of.places[static_cast<size_t>(at)];
+            const CodedPlace& place = of.places[static_cast<size_t>(at)];
             if (!place.is_row()) wanted[static_cast<size_t>(place.block)] = true;
         }
         for (size_t i = 0; i < wanted.size(); ++i)
@@ -606,12 +326,12 @@ SavedEntries CodedPool::save(int64_t kv_head, std::span<const int64_t> positions
 
 void CodedPool::restore(int64_t kv_head, std::span<const int64_t> positions, const SavedEntries& saved) {
     if (positions.empty()) return;
-    Head& of = head(kv_head);
+    CodedHead& of = head(kv_head);
     for (size_t half = 0; half < 2; ++half) // what became of them since
         free_rows(of, half, positions);
     open_places(of, positions);
     for (size_t half = 0; half < 2; ++half) {
-        Half& into = of.halves[half];
+        CodedHalf& into = of.halves[half];
         std::vector<int64_t> listed; // what stood in blocks
         for (const auto& block : saved.blocks[half])
             block->positions.each([&](int64_t, int64_t position) { listed.push_back(position); });
@@ -656,14 +376,14 @@ std::vector<int64_t> CodedPool::columns(int64_t kv_head, std::span<const int64_t
 
 LayerEntries CodedPool::attended_by_host() const {
     size_t longest = 0;
-    for (const Head& of : m_heads)
+    for (const CodedHead& of : m_heads)
         longest = std::max(longest, of.positions.size());
     while (m_numbers.size() < longest)
         m_numbers.push_back(std::ssize(m_numbers));
     m_lists.clear();
     for (size_t h = 0; h < m_heads.size(); ++h)
         m_lists.push_back({m_heads[h].positions.data(), m_numbers.data(), std::ssize(m_heads[h].positions),
-                           m_entries[h].get()});
+                           m_readers[h].get()});
     return {m_no_columns, m_no_columns, m_lists};
 }
 
@@ -671,7 +391,7 @@ LayerEntries CodedPool::attended(DecodeScratch& scratch) const {
     if (m_no_columns.is_cpu()) return attended_by_host();
     const int64_t heads = std::ssize(m_heads);
     int64_t total = 0;
-    for (const Head& of : m_heads)
+    for (const CodedHead& of : m_heads)
         total += std::ssize(of.positions);
     for (at::Tensor* rows : {&scratch.k, &scratch.v})
         if (!rows->defined() || rows->size(0) < total)
@@ -679,7 +399,7 @@ LayerEntries CodedPool::attended(DecodeScratch& scratch) const {
     scratch.columns.clear();
     scratch.lists.clear();
     int64_t first = 0;
-    for (const Head& of : m_heads) {
+    for (const CodedHead& of : m_heads) {
         const int64_t n = std::ssize(of.positions);
         scratch.k.narrow(0, first, n).copy_(half_rows(of, 0, of.positions));
         scratch.v.narrow(0, first, n).copy_(half_rows(of, 1, of.positions));
@@ -696,8 +416,8 @@ LayerEntries CodedPool::attended(DecodeScratch& scratch) const {
 
 int64_t CodedPool::bytes_used() const {
     int64_t bytes = 0;
-    for (const Head& of : m_heads) {
-        for (const Half& half : of.halves) {
+    for (const CodedHead& of : m_heads) {
+        for (const CodedHalf& half : of.halves) {
             bytes += half.rows * m_rows[0].row_bytes();
             for (const auto& block : half.blocks)
                 bytes += std::ssize(block->bytes->payload) + std::ssize(block->bytes->metadata);
@@ -707,24 +427,24 @@ int64_t CodedPool::bytes_used() const {
 }
 int64_t CodedPool::metadata_bytes() const {
     int64_t bytes = 0;
-    for (const Head& of : m_heads)
-        for (const Half& half : of.halves)
+    for (const CodedHead& of : m_heads)
+        for (const CodedHalf& half : of.halves)
             for (const auto& block : half.blocks)
                 bytes += std::ssize(block->bytes->metadata);
     return bytes;
 }
 int64_t CodedPool::bytes_reserved() const {
     int64_t held_rows = 0;
-    for (const Head& of : m_heads)
+    for (const CodedHead& of : m_heads)
         held_rows += of.halves[0].rows + of.halves[1].rows;
     return bytes_used() - held_rows * m_rows[0].row_bytes() + m_rows[0].bytes() + m_rows[1].bytes();
 }
 int64_t CodedPool::index_bytes() const {
     size_t bytes = 0;
-    for (const Head& of : m_heads) {
+    for (const CodedHead& of : m_heads) {
         bytes += of.positions.size() * sizeof(int64_t);
-        for (const Half& half : of.halves) {
-            bytes += half.places.size() * sizeof(Place);
+        for (const CodedHalf& half : of.halves) {
+            bytes += half.places.size() * sizeof(CodedPlace);
             for (const auto& block : half.blocks)
                 bytes += static_cast<size_t>(block->positions.bytes());
         }
@@ -737,7 +457,7 @@ std::unique_ptr<EntryPool> CodedPool::clone() const {
                                             m_rows[0].options().device());
     for (size_t half = 0; half < 2; ++half)
         copy->m_rows[half] = m_rows[half].clone();
-    copy->m_heads = m_heads;
+    std::ranges::copy(m_heads, copy->m_heads.begin()); // its readers have the addresses
     return copy;
 }
 

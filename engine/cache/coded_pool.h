@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/cache/coded_head_reader.h"
 #include "engine/cache/entry_pool.h"
 #include "engine/cache/row_store.h"
 
@@ -21,7 +22,6 @@ namespace refreshlab {
 class CodedPool final : public EntryPool {
 public:
     CodedPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, at::Device device);
-    ~CodedPool() override;
 
     void append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) override;
     void erase(int64_t kv_head, std::span<const int64_t> positions) override;
@@ -47,41 +47,22 @@ public:
     [[nodiscard]] std::unique_ptr<EntryPool> clone() const override;
 
 private:
-    static constexpr int32_t nobody = -1; ///< no block
-    class HeadEntries;                    ///< one head, as attention reads it
-    /// Where one half of an entry stands: in a row of a block, or without one in a slot.
-    struct Place {
-        int32_t block = nobody; ///< of Half::blocks
-        int32_t row = 0;
-        [[nodiscard]] bool is_row() const { return block == nobody; }
-    };
-    /// One half of one head's entries.
-    struct Half {
-        std::vector<Place> places; ///< of each entry, as Head::positions
-        CodedBlocks blocks;
-        int64_t rows = 0; ///< entries that are in slots
-        /// The codec of some of the blocks whose rows can be read turned; null: of none. Blocks of another one are read as they are.
-        const EntryCodec* turning = nullptr;
-    };
-    struct Head {
-        std::vector<int64_t> positions; ///< ascending
-        std::array<Half, 2> halves;
-    };
-
-    [[nodiscard]] Head& head(int64_t kv_head) { return m_heads[static_cast<size_t>(kv_head)]; }
-    [[nodiscard]] const Head& head(int64_t kv_head) const { return m_heads[static_cast<size_t>(kv_head)]; }
+    [[nodiscard]] CodedHead& head(int64_t kv_head) { return m_heads[static_cast<size_t>(kv_head)]; }
+    [[nodiscard]] const CodedHead& head(int64_t kv_head) const {
+        return m_heads[static_cast<size_t>(kv_head)];
+    }
     /// Opens places for positions that the head does not have; they say nothing yet.
-    static void open_places(Head& of, std::span<const int64_t> positions);
+    static void open_places(CodedHead& of, std::span<const int64_t> positions);
     /// Rows for open places of these positions.
-    void put_rows(Head& of, size_t half, std::span<const int64_t> positions, const at::Tensor& rows);
+    void put_rows(CodedHead& of, size_t half, std::span<const int64_t> positions, const at::Tensor& rows);
     /// Gives the slots of those of the positions that are rows back.
-    void free_rows(Head& of, size_t half, std::span<const int64_t> positions);
+    void free_rows(CodedHead& of, size_t half, std::span<const int64_t> positions);
     /// Says for the rows of all blocks where they stand, after blocks have been replaced; blocks that hold nothing any more go.
-    void link_blocks(Head& of, size_t half) const;
-    void link_block(Head& of, size_t half, size_t index) const;
-    void add_block(Head& of, size_t half, std::shared_ptr<const CodedBlock> block) const;
+    void link_blocks(CodedHead& of, size_t half) const;
+    void link_block(CodedHead& of, size_t half, size_t index) const;
+    void add_block(CodedHead& of, size_t half, std::shared_ptr<const CodedBlock> block) const;
     /// Puts the rows of a block to those of another one of the same codec. \return false: none has room, or the codec joins none
-    [[nodiscard]] bool join(Head& of, size_t half, const CodedBlock& block) const;
+    [[nodiscard]] bool join(CodedHead& of, size_t half, const CodedBlock& block) const;
     /// The block without rows of these positions; the same block where it has none of them.
     [[nodiscard]] std::shared_ptr<const CodedBlock> without(const std::shared_ptr<const CodedBlock>& block,
                                                             std::span<const int64_t> positions) const;
@@ -90,7 +71,8 @@ private:
                                                             std::span<const int64_t> positions,
                                                             std::span<const float> rows) const;
     /// [n, head_dim] on the host, cache dtype.
-    [[nodiscard]] at::Tensor half_rows(const Head& of, size_t half, std::span<const int64_t> positions) const;
+    [[nodiscard]] at::Tensor half_rows(const CodedHead& of, size_t half,
+                                       std::span<const int64_t> positions) const;
     [[nodiscard]] StoredAs stored_as() const;
     [[nodiscard]] BlockShape shape_of(const CodedBlock& block) const;
     void shrink(size_t half);
@@ -98,9 +80,9 @@ private:
 
     int64_t m_head_dim;
     std::array<RowStore, 2> m_rows; ///< of K and V, all heads: what is not encoded
-    std::vector<Head> m_heads;
-    std::vector<std::unique_ptr<HeadEntries>> m_entries; ///< [kv_heads]
-    at::Tensor m_no_columns;                             ///< [kv_heads, 0, head_dim]
+    std::vector<CodedHead> m_heads;
+    std::vector<std::unique_ptr<CodedHeadReader>> m_readers; ///< [kv_heads]
+    at::Tensor m_no_columns;                                 ///< [kv_heads, 0, head_dim]
     // What attended() gives.
     mutable std::vector<int64_t> m_numbers; ///< 0, 1, 2, ...
     mutable std::vector<kernels::KeyList> m_lists;

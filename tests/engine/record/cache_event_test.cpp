@@ -168,7 +168,8 @@ std::vector<CacheEvent> random_events(std::mt19937_64& random, int64_t prompt, i
         append(false, 1);
         if (!evicts_first) policy();
         if (below(5) == 0) append(true, 1 + below(4));
-        if (below(9) == 0) {
+        // A short prompt may have been dropped almost whole.
+        if (length[0] >= 4 && below(9) == 0) {
             CacheEvent event = event_of(t, below(2) == 0 ? CacheChange::spliced : CacheChange::rebuilt,
                                         {{length[0] - 2, 2}}, Origin::teacher_refresh);
             event.refresh_id = static_cast<int32_t>(t);
@@ -177,7 +178,7 @@ std::vector<CacheEvent> random_events(std::mt19937_64& random, int64_t prompt, i
             event.refresh_id = static_cast<int32_t>(t);
             events.push_back(event);
         }
-        if (below(15) == 0) {
+        if (length[0] >= 2 && below(15) == 0) {
             events.push_back(event_of(t, CacheChange::dropped, {{length[0] - 2, 2}}));
             length[0] -= 2;
         }
