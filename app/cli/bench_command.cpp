@@ -44,6 +44,26 @@ void add_numbers(CLI::App& command, BenchCommandOptions& options) {
             ->type_name("N");
 }
 
+void add_cache_policies(CLI::App& command, BenchCommandOptions& options) {
+    const auto list = [&](const char* name, auto& values, const char* help) {
+        return command.add_option(name, values, help)
+            ->delimiter(',')
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+            ->allow_extra_args(false);
+    };
+    list("--cache-policies", options.cache_policies, "With --only cache_policies: these methods alone")
+        ->type_name("NAME,...");
+    list("--cache-lengths", options.cache_lengths,
+         "With --only cache_policies: entries of the caches; default 2048,8192")
+        ->type_name("N,...")
+        ->check(CLI::Range(16, 1 << 17));
+    command
+        .add_option("--cache-steps", options.cache_steps,
+                    "With --only cache_policies: timed steps of a method at most; default 16")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1'000'000));
+}
+
 void add_plan(CLI::App& command, BenchCommandOptions& options) {
     command.add_flag(
         "--plan", options.plan,
@@ -125,6 +145,7 @@ Command add_bench_command(CLI::App& app) {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);
     add_numbers(*command, *options);
+    add_cache_policies(*command, *options);
     add_plan(*command, *options);
     command->add_option("--json", options->json, "Write everything as JSON; - for stdout, without the table")
         ->type_name("FILE");

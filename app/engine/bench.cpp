@@ -79,6 +79,14 @@ void take_numbers(const BenchCommandOptions& options, bench::BenchOptions& wante
     if (options.rounds) wanted.rounds = *options.rounds;
     if (options.pairs) wanted.pairs = *options.pairs;
     if (options.warm_ups) wanted.warm_ups = *options.warm_ups;
+    if (!options.cache_lengths.empty()) wanted.policy_entries = options.cache_lengths;
+    if (options.cache_steps) wanted.policy_steps = *options.cache_steps;
+    wanted.policies = options.cache_policies;
+    for (const auto& [name, given] : {std::pair("--cache-policies", !options.cache_policies.empty()),
+                                      std::pair("--cache-lengths", !options.cache_lengths.empty()),
+                                      std::pair("--cache-steps", options.cache_steps.has_value())})
+        if (given && std::ranges::find(options.only, "cache_policies") == options.only.end())
+            throw Error("reading", name, "needs --only cache_policies");
 }
 
 /// Refuses what could not be written, before the work and not after it.

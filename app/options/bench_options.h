@@ -14,6 +14,9 @@ struct BenchCommandOptions {
     int threads = 0;
     bool quick = false, decode_only = false, start = false;
     std::optional<int64_t> tokens, rounds, pairs, warm_ups;
+    std::vector<std::string> cache_policies; ///< empty: all
+    std::vector<int64_t> cache_lengths;      ///< empty: the usual ones
+    std::optional<int64_t> cache_steps;
     std::string json, figures, ui, ids, folder;
     bool plan = false; ///< predict a step instead of measuring; what follows belongs to it
     std::string device_model, model, shape, student_model, student_shape, refresh_logits;

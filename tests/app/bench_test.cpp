@@ -95,6 +95,9 @@ TEST_CASE("bench: what makes no sense is refused in one line", "[app]") {
     std::ofstream(scratch / "text.json") << R"({"a": 1})";
     const std::pair<std::vector<std::string>, std::string> bad[] = {
         {{"--only", "decoed"}, "'decoed' is none of"},
+        {{"--cache-policies", "h2o"}, "--cache-policies: needs --only cache_policies"},
+        {{"--only", "cache_policies", "--cache-policies", "full,h3o"},
+         "--cache-policies h3o: there is no such cache policy"},
         {{"--pairs", "4"}, "--pairs"},
         {{"--tokens", "1"}, "--tokens"},
         {{"--mode", "both"}, "'both' is not one of"},

@@ -4,6 +4,7 @@
 #include "engine/base/utc_now.h"
 #include "engine/bench/measure/machine.h"
 #include "engine/bench/measure/sections.h"
+#include "engine/policies/cache_policy_config.h"
 #include "engine/results/bench_sections.h"
 #include "engine/session/decode/run_identity.h"
 
@@ -77,6 +78,8 @@ void check_bench_options(const BenchOptions& options) {
     for (const std::string& section : options.sections)
         require(std::ranges::find(section_names, section) != section_names.end(), "--only",
                 fmt::format("'{}' is none of {}", section, fmt::join(section_names, ", ")));
+    for (const std::string& policy : options.policies)
+        static_cast<void>(cache_policy_defaults(policy, "--cache-policies")); // throws
     require(options.tokens >= 2, "--tokens", "needs at least 2: a rate lies between two tokens");
     require(options.rounds >= 1 && options.warm_ups >= 0 && options.block >= 1, "--rounds",
             "needs at least 1");

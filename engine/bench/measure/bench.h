@@ -31,6 +31,7 @@ struct BenchOptions {
     int64_t pairs = 9, block = 32; ///< of comparisons: pairs, and steps of a side in one pair
     std::vector<int64_t> deltas = {8, 16, 32, 64, 128};
     int64_t refresh_every = 64;                         ///< of the refreshed run
+    std::vector<std::string> policies;                  ///< cache methods that are measured; empty: all
     std::vector<int64_t> policy_entries = {2048, 8192}; ///< lengths at which cache policies are measured
     int64_t policy_steps = 16;                          ///< timed for each
     double policy_seconds = 30;                         ///< after which a policy has no further step
@@ -40,7 +41,7 @@ struct BenchOptions {
     [[nodiscard]] static BenchOptions quick();
 };
 
-/// Throws Error{bad_input}: an unknown section (with the known ones), numbers below 1, fewer than 5 pairs, no folder.
+/// Throws Error{bad_input}: an unknown section (with the known ones) or cache method, numbers below 1, fewer than 5 pairs, no folder.
 void check_bench_options(const BenchOptions& options);
 
 /// Told before each piece of work; false cancels (Error "cancelled" is thrown).

@@ -8,6 +8,7 @@ void measure_cache_policies(const SectionInputs& in, BenchReport& report) {
     in.tell("steps under every cache policy");
     const kernels::ExecutionScope scope(*in.bench.execution);
     PolicyCostInputs inputs;
+    inputs.policies = in.options.policies;
     inputs.entries = in.options.policy_entries;
     inputs.steps = in.options.policy_steps;
     inputs.seconds = in.options.policy_seconds;

@@ -159,6 +159,11 @@ TEST_CASE("what cache policies cost is measured where it is asked for", "[bench]
           found[0]["entries_held"].get<double>() * 2 * 2 * 8 * 64 * 4);
     CHECK_THAT(bench_table(report, {}),
                ContainsSubstring("cache policy") && ContainsSubstring("streaming_llm"));
+
+    options.policies = {"h2o"};
+    const BenchReport one = run_bench(tiny_pair(1, 2), config, make_execution(config), options);
+    REQUIRE(one.cache_policies.size() == 1);
+    CHECK(one.cache_policies[0].policy == "h2o");
 }
 
 TEST_CASE("the table names what was measured", "[bench]") {
