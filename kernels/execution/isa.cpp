@@ -37,6 +37,14 @@ Isa widest_isa() {
     return widest;
 }
 
+bool has_bf16_products() {
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+    return true;
+#endif
+}
+
 namespace cpu {
 
 const CpuKernels& kernels() {

@@ -26,4 +26,7 @@ enum class Isa { reference, portable, avx2, avx512 };
 /// Nothing for a text that to_string() does not give.
 [[nodiscard]] std::optional<Isa> parse_isa(std::string_view name);
 
+/// Whether the processor has products of bf16 numbers (AVX-512 BF16; processors with AMX have that too). True where it cannot be asked.
+[[nodiscard]] bool has_bf16_products();
+
 } // namespace refreshlab::kernels
