@@ -53,6 +53,7 @@ public:
                 product(DecodeKernel::norm_product, "q|k|v", l, q + 2 * kv, m_s.hidden, m_s.qkv_bias);
                 if (m_s.qk_norm_whole) m_launches.push_back(plan_qk_norms(m_s, l, m_s.rows, true));
                 attention(l);
+                if (joins()) join(l);
                 onto("o", l, q, m_s.output_bias);
             } else {
                 product(DecodeKernel::norm_product, "k|v", l, 2 * kv, m_s.hidden, m_s.qkv_bias, 1);
@@ -283,6 +284,48 @@ private:
         if (rows < m_s.rows) mc_attention(layer);
     }
 
+    /// q|k|v and attention are one launch.
+    [[nodiscard]] bool joins() const {
+        return m_s.clusters && m_s.rows == 1 && m_s.form == MatrixForm::numbers && !m_s.qk_norm_whole &&
+               joins_attention(m_s.type, m_s.kv_heads, m_s.heads / m_s.kv_heads, m_s.head_dim, m_s.hidden,
+                               m_s.capacity);
+    }
+    /// Makes one of the last two, which are one after the other: what q|k|v leaves attention goes through the cluster's shared memory.
+    void join(int64_t layer) {
+        PlannedLaunch attention = std::move(m_launches.back());
+        m_launches.pop_back();
+        PlannedLaunch product = std::move(m_launches.back());
+        m_launches.pop_back();
+        PlannedLaunch& launch = add(
+            DecodeKernel::qkv_attention, "q|k|v attention", layer,
+            qkv_attention(m_s.kv_heads, m_s.heads / m_s.kv_heads, m_s.head_dim, m_s.hidden, m_s.capacity));
+        product.busy_blocks = launch.busy_blocks;
+        product.bytes_in_flight = product.traffic.matrices / product.busy_blocks;
+        product.traffic.activations = product.busy_blocks * m_s.hidden * 4;
+        product.traffic.activations_written = 0;
+        attention.traffic.activations = 0;
+        attention.traffic.activations_written = m_s.heads * m_s.head_dim * 4;
+        if (layer < m_s.taps) attention.traffic.activations_written += m_s.heads * (m_s.context + 1 + 2) * 4;
+        if (m_s.entropies) attention.traffic.activations_written += m_s.heads * 4;
+        launch.traffic = product.traffic;
+        LaunchTraffic& t = launch.traffic;
+        t.cache = attention.traffic.cache;
+        t.cache_written = attention.traffic.cache_written;
+        t.small_weights += attention.traffic.small_weights;
+        t.activations_written = attention.traffic.activations_written;
+        launch.multiply_adds = product.multiply_adds + attention.multiply_adds;
+        launch.elements = product.elements + attention.elements;
+        launch.shared_bytes_read = product.shared_bytes_read + attention.shared_bytes_read;
+        launch.bytes_in_flight = product.bytes_in_flight + attention.bytes_in_flight;
+        launch.chain = 1;         // the inputs
+        launch.cluster_waits = 2; // q, k and v; what splits leave
+        launch.reads_early = true;
+        launch.instance = attention.instance;
+        const int64_t of_head = attention.busy_blocks / m_s.kv_heads, cluster = launch.shape.cluster;
+        attention.turns = (of_head + cluster - 1) / cluster;
+        launch.phases = {std::move(product), std::move(attention)};
+    }
+
     void mc_attention(int64_t layer) {
         const int64_t group = m_s.heads / m_s.kv_heads, rows = m_s.rows - 1;
         PlannedLaunch& launch =
@@ -370,6 +413,8 @@ const char* name_of(DecodeKernel kernel) {
         return "norm_product";
     case DecodeKernel::decode_attention:
         return "decode_attention";
+    case DecodeKernel::qkv_attention:
+        return "qkv_attention";
     case DecodeKernel::mc_attention:
         return "mc_attention";
     case DecodeKernel::product_onto:

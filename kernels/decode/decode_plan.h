@@ -42,6 +42,7 @@ struct DecodeShape {
     int64_t capacity = 0;   ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
+    bool clusters = true; ///< the device has clusters of blocks (sm_90)
 };
 
 enum class DecodeKernel : uint8_t {
@@ -49,9 +50,10 @@ enum class DecodeKernel : uint8_t {
     norm_product, ///< q | k | v; k | v where attention is left out
     rows_append,  ///< columns of the cache: of a pass, and of a token in layers whose attention is left out
     decode_attention, ///< with RoPE, and the token's column of the cache
-    mc_attention,     ///< of MC rows, where weights have 16 bits
-    product_onto,     ///< o, down
-    norm_rows,        ///< norms of q and k over all heads, of what o and down add
+    qkv_attention, ///< norm_product and decode_attention in one, by clusters, where the token's row is alone
+    mc_attention,  ///< of MC rows, where weights have 16 bits
+    product_onto,  ///< o, down
+    norm_rows,     ///< norms of q and k over all heads, of what o and down add
     norm_gate_up,
     router,         ///< chooses a row's experts
     expert_gate_up, ///< of the chosen ones, row by row
@@ -98,7 +100,7 @@ struct LaunchTraffic {
 
 struct PlannedLaunch {
     DecodeKernel kernel{};
-    /// "q|k|v", "q/k norm", "attention", "attention MC", "o", "o norm", "gate|up", "down", "down norm", "router", "head", "embedding"; "rows"; of a pass also "k|v", "norm", "append", "merge",
+    /// "q|k|v", "q/k norm", "attention", "q|k|v attention", "attention MC", "o", "o norm", "gate|up", "down", "down norm", "router", "head", "embedding"; "rows"; of a pass also "k|v", "norm", "append", "merge",
     /// "splice"
     const char* part = "";
     int64_t layer = -1; ///< -1: outside the layers
@@ -118,10 +120,15 @@ struct PlannedLaunch {
     int64_t busy_blocks = 0; ///< of the grid; the others end at once
     int64_t bytes_in_flight = 0; ///< of memory, that a block has asked for at a time
     int64_t chain = 0;           ///< reads from L2 that wait for one another, besides the bytes of memory
+    int64_t cluster_waits = 0;   ///< for what other blocks of a cluster bring, likewise
     bool reads_early = false;    ///< asks for them before it waits for the launch in front
+    /// Where the launch does two things one after the other: what it would be with each alone. Their work is the launch's. A block of the
+    /// launch takes up to `turns` of the phase's busy blocks, one after the other.
+    std::vector<PlannedLaunch> phases;
+    int64_t turns = 1;
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down, and norms where
+/// The launches of one step: embedding; for each layer q|k|v and attention, in one where joins_attention() says so, that of MC rows where it is apart, o, gate|up, down, and norms where
 /// they are launches of their own; attention rows
 /// where they are wanted, head. Sizes > 0, heads a multiple of kv_heads and at most most_group times as many, head_dim at most
 /// most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).

@@ -40,6 +40,7 @@ enum class MatrixForm : uint8_t { numbers, q8_0, q4_0, q4_1 };
 struct LaunchShape {
     std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
     uint32_t shared_bytes = 0; ///< dynamic
+    uint32_t cluster = 1;      ///< blocks of a cluster, beside each other along the first axis (sm_90)
 };
 
 namespace decode {
@@ -177,6 +178,69 @@ inline constexpr int64_t merge_at_once = 8;
              static_cast<uint32_t>(rows)},
             {static_cast<uint32_t>(32 * attention_warps), 1, 1},
             static_cast<uint32_t>(floats * 4)};
+}
+
+// --- q | k | v and attention in one launch, by clusters of blocks (sm_90) ---------------------------------------------------
+/// Blocks of all clusters together at most: about as many as a large GPU has multiprocessors.
+inline constexpr int64_t joined_blocks = 128;
+inline constexpr int64_t most_cluster = 16; ///< blocks
+/// Dynamic shared memory of a block at most: what every GPU with clusters has, and two blocks of an sm_90 side by side.
+inline constexpr int64_t joined_shared_bytes = 96 * 1024;
+/// Blocks of the cluster that a KV head has: a power of two, each with 16 outputs of q | k | v at least.
+[[nodiscard]] constexpr int64_t joined_cluster(int64_t kv_heads, int64_t group, int64_t head_dim) {
+    const int64_t blocks = std::min(joined_blocks / kv_heads, (group + 2) * head_dim / outputs_per_block);
+    return blocks < 1
+               ? 1
+               : std::min(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(blocks))), most_cluster);
+}
+/// Where things stand in a block's dynamic shared memory: numbers of fp32 from its beginning, all multiples of 4.
+struct JoinedShared {
+    int64_t qkv = 0;    ///< [group + 2, head_dim]: of the KV head, from all blocks
+    int64_t turns = 0;  ///< [2, head_dim / 2]: cosines and sines of the position
+    int64_t values = 0; ///< [splits, places of a block, 4]: sums of values, from all blocks
+    int64_t sums = 0;   ///< [splits, group, 3]: maxima and sums, from all blocks
+    int64_t own = 0;    ///< inputs of the product; afterwards what attention() has
+    int64_t numbers = 0;
+};
+/// Places of four channels of a query head that a block merges.
+[[nodiscard]] constexpr int64_t joined_places(int64_t cluster, int64_t group, int64_t head_dim) {
+    return (group * head_dim / 4 + cluster - 1) / cluster;
+}
+[[nodiscard]] constexpr JoinedShared joined_shared(int64_t kv_heads, int64_t group, int64_t head_dim,
+                                                   int64_t hidden, int64_t capacity) {
+    const int64_t cluster = joined_cluster(kv_heads, group, head_dim), parts = splits(capacity);
+    const auto fours = [](int64_t n) { return (n + 3) / 4 * 4; };
+    JoinedShared at;
+    at.turns = at.qkv + (group + 2) * head_dim;
+    at.values = at.turns + fours(head_dim);
+    at.sums = at.values + parts * joined_places(cluster, group, head_dim) * 4;
+    at.own = at.sums + fours(parts * group * 3);
+    at.numbers = at.own + std::max(product(outputs_per_block, hidden, 1).shared_bytes,
+                                   attention(1, group, head_dim, 1, 1).shared_bytes) /
+                              4;
+    return at;
+}
+/// A cluster for each KV head.
+[[nodiscard]] constexpr LaunchShape qkv_attention(int64_t kv_heads, int64_t group, int64_t head_dim,
+                                                  int64_t hidden, int64_t capacity) {
+    const auto cluster = static_cast<uint32_t>(joined_cluster(kv_heads, group, head_dim));
+    return {{cluster, static_cast<uint32_t>(kv_heads), 1},
+            {static_cast<uint32_t>(32 * attention_warps), 1, 1},
+            static_cast<uint32_t>(joined_shared(kv_heads, group, head_dim, hidden, capacity).numbers * 4),
+            cluster};
+}
+/// Whether it is possible: what splits leave has room.
+[[nodiscard]] constexpr bool can_join_attention(int64_t kv_heads, int64_t group, int64_t head_dim,
+                                                int64_t hidden, int64_t capacity) {
+    return qkv_attention(kv_heads, group, head_dim, hidden, capacity).shared_bytes <= joined_shared_bytes;
+}
+/// And worth it: there are blocks for half of a large GPU, or each has so few weights and splits that a launch would cost more.
+[[nodiscard]] constexpr bool joins_attention(WeightType type, int64_t kv_heads, int64_t group,
+                                             int64_t head_dim, int64_t hidden, int64_t capacity) {
+    const int64_t cluster = joined_cluster(kv_heads, group, head_dim), blocks = kv_heads * cluster;
+    const int64_t weights = kv_heads * (group + 2) * head_dim * hidden * bytes_of(type) / blocks;
+    return can_join_attention(kv_heads, group, head_dim, hidden, capacity) &&
+           (blocks >= joined_blocks / 2 || (weights <= 64 * 1024 && splits(capacity) <= cluster));
 }
 
 // --- attention rows for the host ----------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@
 /// What a thread may read and write, byte by byte.
 ///
 /// Two accesses of one block are ordered by a barrier of the block between them, or, within a warp, by a barrier of all its lanes.
+/// Accesses of two blocks of a cluster are ordered by a barrier of the cluster: by the arrival of the one behind its access, and the
+/// wait of the other in front of its own. That orders threads of one block, too.
 /// Accesses of two blocks of one grid are ordered only where one block changed an atomic variable after a fence and the other one
 /// changed it afterwards. Accesses of two launches are ordered, except that a dependent launch has to wait for those in front of it.
 namespace refreshlab::simt {
@@ -54,10 +56,11 @@ bool Machine::constant(const void* at, size_t bytes) {
     return first + bytes <= m_constant_end;
 }
 
-std::span<Cell> Machine::shared_cells(const void* at, size_t bytes) {
+std::span<Cell> Machine::shared_cells(const Block& block, const void* at, size_t bytes) {
     const auto* const byte = static_cast<const std::byte*>(at);
-    if (byte >= m_dynamic && byte + bytes <= m_dynamic + m_dynamic_cells.size())
-        return std::span(m_dynamic_cells).subspan(static_cast<size_t>(byte - m_dynamic), bytes);
+    auto& cells = m_blocks[static_cast<size_t>(&block - m_blocks.data())].cells;
+    if (byte >= block.dynamic && byte + bytes <= block.dynamic + cells.size())
+        return std::span(cells).subspan(static_cast<size_t>(byte - block.dynamic), bytes);
     if (byte >= m_module->shared && byte + bytes <= m_module->shared + m_module->cells.size())
         return std::span(m_module->cells).subspan(static_cast<size_t>(byte - m_module->shared), bytes);
     return {};
@@ -66,8 +69,9 @@ std::span<Cell> Machine::shared_cells(const void* at, size_t bytes) {
 std::string Machine::bytes_text(const void* at, const Region* region) const {
     const auto* const byte = static_cast<const std::byte*>(at);
     if (region != nullptr) return "byte " + std::to_string(byte - region->first) + " of " + region->name;
-    if (byte >= m_dynamic && byte < m_dynamic + m_dynamic_cells.size())
-        return "byte " + std::to_string(byte - m_dynamic) + " of dynamic shared memory";
+    if (const Block* const block = block_of(at, 1))
+        return "byte " + std::to_string(byte - block->dynamic) + " of dynamic shared memory" +
+               (block == m_block ? "" : " of another block of its cluster");
     if (byte >= m_module->shared && byte < m_module->shared + m_module->shared_bytes)
         return "byte " + std::to_string(byte - m_module->shared) + " of static shared memory";
     return "shared memory";
@@ -130,21 +134,34 @@ void Machine::look_at(Cell& cell, Access access, const void* at, const Region* r
     const auto of_another_block = [&](bool with_write) __attribute__((noinline, cold)) {
         race(cell, with_write, access, at, region, place, "another block");
     };
-    const auto other_block = [&](Epoch epoch) {
-        return std::ranges::none_of(m_acquired, [epoch](const Span& span) { return span.holds(epoch); });
+    const auto of_the_cluster = [&](bool with_write) __attribute__((noinline, cold)) {
+        race(cell, with_write, access, at, region, place,
+             "another block of its cluster (no barrier of the cluster between)");
     };
-    const Epoch exists_from = region != nullptr ? 1 : m_block_first;
+    const auto other_block = [&](Epoch epoch) {
+        return std::ranges::none_of(m_block->acquired,
+                                    [epoch](const Span& span) { return span.holds(epoch); });
+    };
+    const Epoch exists_from = region != nullptr ? 1 : m_cluster_first;
     const uint16_t clock = m_warps[m_thread->warp()].clock;
+    const Epoch interval_first = m_block->interval_first;
+    // A barrier of the cluster orders what was done before the arrival at it and what comes after the wait for it.
+    const uint16_t waited = m_thread->waited;
     const bool atomic = access == Access::atomic;
 
     if (access != Access::write && cell.written < exists_from) unwritten();
-    if (cell.written >= exists_from && (cell.writer & Cell::under_way) != 0 && cell.written >= m_block_first)
+    if (cell.written >= exists_from && (cell.writer & Cell::under_way) != 0 &&
+        cell.written >= m_cluster_first)
         copying();
     // Against the last write.
-    if (cell.written >= m_interval_first) {
+    if (cell.written >= m_cluster_first) {
         const bool both_atomic = atomic && (cell.writer & Cell::atomic) != 0;
-        if (!both_atomic && !ordered(cell.writer & Cell::number, cell.write_clock)) unordered(true);
-    } else if (cell.written >= exists_from && cell.written < m_block_first) {
+        const uint16_t writer = cell.writer & Cell::number;
+        if (!both_atomic && cell.write_phase >= waited) {
+            if (!of_my_block(writer)) of_the_cluster(true);
+            if (cell.written >= interval_first && !ordered(writer, cell.write_clock)) unordered(true);
+        }
+    } else if (cell.written >= exists_from) {
         if (cell.written >= m_launch_first) {
             const bool both_atomic = atomic && (cell.writer & Cell::atomic) != 0;
             if (!both_atomic && other_block(cell.written)) of_another_block(true);
@@ -154,27 +171,37 @@ void Machine::look_at(Cell& cell, Access access, const void* at, const Region* r
     }
     // Against reads: only a write minds them.
     if (access != Access::read && cell.read >= exists_from && cell.read != 0) {
-        if (cell.read >= m_interval_first) {
-            const uint16_t reader = cell.reader & Cell::number;
-            const bool several = (cell.reader & Cell::several_warps) != 0;
-            // Several lanes of a warp: the newest reading counts, older ones stand before a barrier of the warp.
-            const bool lanes = (cell.reader & Cell::several_lanes) != 0;
-            const bool before =
-                !several && (lanes ? reader / 32 == m_thread->warp() && cell.read_clock < clock
-                                   : ordered(reader, cell.read_clock));
-            if (!before) unordered(false);
-        } else if (cell.read < m_block_first) {
-            if (cell.read >= m_launch_first) {
-                if (other_block(cell.read)) of_another_block(false);
-            } else if (!m_before.empty()) {
-                check_other_launches(cell, false, access, at, region, place);
+        if (cell.read >= m_cluster_first) {
+            if ((cell.read_phase & Cell::phase) >= waited) {
+                const uint16_t reader = cell.reader & Cell::number;
+                if ((cell.read_phase & Cell::several_blocks) != 0 || !of_my_block(reader))
+                    of_the_cluster(false);
+                const bool several = (cell.reader & Cell::several_warps) != 0;
+                // Several lanes of a warp: the newest reading counts, older ones stand before a barrier of the warp.
+                const bool lanes = (cell.reader & Cell::several_lanes) != 0;
+                const bool before =
+                    !several && (lanes ? reader / 32 == m_thread->warp() && cell.read_clock < clock
+                                       : ordered(reader, cell.read_clock));
+                if (cell.read >= interval_first && !before) unordered(false);
             }
+        } else if (cell.read >= m_launch_first) {
+            if (other_block(cell.read)) of_another_block(false);
+        } else if (!m_before.empty()) {
+            check_other_launches(cell, false, access, at, region, place);
         }
     }
     const auto low = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(place));
     if (access == Access::read) {
-        const bool same_interval = cell.read >= m_interval_first;
+        // Readings that no barrier orders before this one are kept beside it.
         const uint16_t known = cell.reader & Cell::number;
+        const bool same_phase = cell.read >= m_cluster_first && (cell.read_phase & Cell::phase) >= waited;
+        const bool blocks =
+            same_phase && ((cell.read_phase & Cell::several_blocks) != 0 || !of_my_block(known));
+        const bool same_interval = blocks || (same_phase && cell.read >= interval_first);
+        const uint16_t phase = same_interval
+                                   ? std::max<uint16_t>(cell.read_phase & Cell::phase, m_thread->arrived)
+                                   : m_thread->arrived;
+        cell.read_phase = static_cast<uint16_t>(phase | (blocks ? Cell::several_blocks : 0));
         if (same_interval && (cell.reader & Cell::several_warps) != 0) {
             // stays so
         } else if (same_interval && known / 32 != m_thread->warp()) {
@@ -192,6 +219,7 @@ void Machine::look_at(Cell& cell, Access access, const void* at, const Region* r
         cell.written = m_now;
         cell.writer = static_cast<uint16_t>(m_thread->number | (atomic ? Cell::atomic : 0));
         cell.write_clock = clock;
+        cell.write_phase = m_thread->arrived;
         cell.write_place = low;
     }
 }
@@ -206,8 +234,14 @@ void Machine::access(const void* at, size_t bytes, Access access, const void* pl
     if (is_local(at)) return;
     if (!looks_at_memory()) return; // of the machine's own calls, in a build without
     const auto* const first = static_cast<const std::byte*>(at);
-    if (const std::span<Cell> cells = shared_cells(at, bytes); !cells.empty())
+    if (const std::span<Cell> cells = shared_cells(*m_block, at, bytes); !cells.empty())
         return look_at_bytes(cells, access, at, nullptr, place);
+    if (m_blocks.size() > 1) {
+        if (const Block* const other = block_of(at, bytes)) {
+            look_at_other_block(*other, place);
+            return look_at_bytes(shared_cells(*other, at, bytes), access, at, nullptr, place);
+        }
+    }
     if (Region* const region = regions.find(at)) {
         if (first + bytes > region->first + region->bytes)
             fault(place, std::string(verb(access)) + " " + std::to_string(bytes) + " bytes over the end of " +
@@ -227,9 +261,11 @@ void Machine::access(const void* at, size_t bytes, Access access, const void* pl
         first + bytes <= parameters + m_launch->parameter_bytes)
         return;
     if (access == Access::read && constant(at, bytes)) return;
-    for (size_t i = 0; i < m_live; ++i) {
-        if (m_threads[i]->fiber.holds(at))
-            fault(place, std::string(verb(access)) + " a local variable of another thread");
+    for (const Block& block : m_blocks) {
+        for (const auto& t : threads_of(block)) {
+            if (t->fiber.holds(at))
+                fault(place, std::string(verb(access)) + " a local variable of another thread");
+        }
     }
     // What it most likely means: the array that is nearest.
     std::string where = "memory that is not the device's";
@@ -243,7 +279,8 @@ void Machine::access(const void* at, size_t bytes, Access access, const void* pl
     };
     if (const Region* const region = regions.nearest(at))
         consider(region->first, region->bytes, region->name);
-    if (m_launch->shared_bytes > 0) consider(m_dynamic, m_launch->shared_bytes, "dynamic shared memory");
+    if (m_launch->shared_bytes > 0)
+        consider(m_block->dynamic, m_launch->shared_bytes, "dynamic shared memory");
     fault(place,
           std::string(verb(access)) + " " + std::to_string(bytes) + " bytes outside of all arrays: " + where);
 }

@@ -184,6 +184,15 @@ void async_commit() {
 void async_wait(unsigned groups) {
     machine().finish_async(groups);
 }
+void cluster_arrive() {
+    machine().arrive_at_cluster(RL_PLACE);
+}
+void cluster_wait() {
+    machine().wait_for_cluster(RL_PLACE);
+}
+void* in_cluster_block(const void* mine, unsigned rank) {
+    return machine().in_cluster_block(mine, rank, RL_PLACE);
+}
 void wait_for_dependency() {
     machine().wait_for_dependency();
 }

@@ -94,6 +94,12 @@ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
 /// ldmatrix.sync.aligned.m8n8.xN[.trans].b16: lane i names row i % 8 of matrix i / 8, 16 bytes each, in shared memory.
 void ldmatrix(uint32_t* registers, int count, const void* row, bool transposed);
 
+/// barrier.cluster: what the cluster's threads did before they arrived is done for those that have waited.
+void cluster_arrive();
+void cluster_wait();
+/// Where `mine`, of the block's dynamic shared memory, stands in that of block `rank` of the cluster.
+[[nodiscard]] void* in_cluster_block(const void* mine, unsigned rank);
+
 /// cudaGridDependencySynchronize and cudaTriggerProgrammaticLaunchCompletion.
 void wait_for_dependency();
 void allow_dependents();

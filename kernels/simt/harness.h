@@ -26,7 +26,8 @@ public:
 /// How the machine runs grids, and what it lets pass. Of the whole process: one grid runs at a time.
 struct Settings {
     uint64_t order = 0; ///< seed of the order of blocks, and of threads between two barriers; 0 = ascending
-    int architecture = 90; ///< compute capability times 10: limits of a launch, dependent launches from 90 on
+    int architecture =
+        90; ///< compute capability times 10: limits of a launch, dependent launches and clusters from 90 on
 };
 /// \return the settings that stood
 Settings set_settings(const Settings& settings);
@@ -102,6 +103,7 @@ struct LaunchRecord {
     uint32_t grid[3], block[3];
     size_t shared_bytes = 0; ///< dynamic
     bool dependent = false;
+    uint32_t cluster = 1; ///< blocks, beside each other along x
 };
 /// What the device answers instead of doing as it is told, once or from then on.
 struct PlantedFault {

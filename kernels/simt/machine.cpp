@@ -72,8 +72,8 @@ Machine& Machine::of_process() {
 }
 
 std::string Machine::at(const Thread& thread, const void* place) const {
-    return name_of(m_launch->kernel) + ", block " + text(m_block) + ", thread " + text(thread.index) + ", " +
-           place_of(place);
+    return name_of(m_launch->kernel) + ", block " + text(m_blocks[thread.rank].index) + ", thread " +
+           text(thread.index) + ", " + place_of(place);
 }
 
 void Machine::fault(const void* place, const std::string& what) {
@@ -103,6 +103,13 @@ void Machine::check_launch(const Launch& launch) {
     if (b.count() > 1024) refuse(std::to_string(b.count()) + " threads in a block; 1024 are allowed");
     if (b.z > 64) refuse("a block of " + std::to_string(b.z) + " layers; 64 are allowed");
     if (g.x > 0x7FFFFFFFU || g.y > 65535 || g.z > 65535) refuse("a grid beyond (2^31 - 1, 65535, 65535)");
+    const unsigned most_blocks = most_cluster_blocks(launch.kernel);
+    if (launch.cluster == 0 || launch.cluster > most_blocks)
+        refuse("clusters of " + std::to_string(launch.cluster) + " blocks; sm_" +
+               std::to_string(settings.architecture) + " runs " + std::to_string(most_blocks));
+    if (g.x % launch.cluster != 0)
+        refuse("a grid of " + std::to_string(g.x) + " blocks in clusters of " +
+               std::to_string(launch.cluster));
     const size_t most = most_shared_bytes(settings.architecture);
     if (launch.shared_bytes > most)
         refuse(std::to_string(launch.shared_bytes) + " bytes of dynamic shared memory; sm_" +
@@ -116,15 +123,22 @@ void Machine::run(const Launch& launch) {
                         {launch.grid.x, launch.grid.y, launch.grid.z},
                         {launch.block.x, launch.block.y, launch.block.z},
                         launch.shared_bytes,
-                        launch.dependent};
+                        launch.dependent,
+                        launch.cluster};
     activity.launches.push_back(record);
 
     m_launch = &launch;
     m_module = &module_of(launch.kernel);
-    // Exactly as long as asked for, so that what lies behind is not the block's.
-    const auto dynamic = make_memory(launch.shared_bytes);
-    m_dynamic = static_cast<std::byte*>(dynamic.get());
-    m_dynamic_cells.assign(looks_at_memory() ? launch.shared_bytes : 0, Cell{});
+    m_in_block = launch.block.count();
+    m_slots = (m_in_block + 31) / 32 * 32;
+    m_blocks.assign(launch.cluster, Block{});
+    for (Block& block : m_blocks) {
+        block.memory = make_memory(launch.shared_bytes);
+        block.dynamic = static_cast<std::byte*>(block.memory.get());
+        block.cells.assign(looks_at_memory() ? launch.shared_bytes : 0, Cell{});
+    }
+    while (m_threads.size() < m_blocks.size() * m_slots)
+        m_threads.push_back(std::make_unique<Thread>());
     m_before.clear();
     const bool overlaps = launch.dependent && settings.architecture >= 90;
     if (overlaps && m_previous != nullptr) {
@@ -136,13 +150,13 @@ void Machine::run(const Launch& launch) {
     m_released.clear();
     m_any_waited = false;
 
-    std::vector<uint64_t> blocks(launch.grid.count());
-    std::iota(blocks.begin(), blocks.end(), uint64_t{0});
-    if (settings.order != 0) std::shuffle(blocks.begin(), blocks.end(), std::mt19937_64(settings.order));
+    std::vector<uint64_t> clusters(launch.grid.count() / launch.cluster);
+    std::iota(clusters.begin(), clusters.end(), uint64_t{0});
+    if (settings.order != 0) std::shuffle(clusters.begin(), clusters.end(), std::mt19937_64(settings.order));
     set_running(true);
     const auto ended = std::shared_ptr<void>(nullptr, [](void*) { set_running(false); });
-    for (const uint64_t block : blocks)
-        run_block(block);
+    for (const uint64_t cluster : clusters)
+        run_cluster(cluster * launch.cluster);
 
     auto past = std::make_shared<PastLaunch>();
     past->span = {m_launch_first, m_now};
@@ -150,60 +164,84 @@ void Machine::run(const Launch& launch) {
     past->waited = !overlaps || m_any_waited;
     past->before = m_before;
     m_previous = std::move(past);
+    m_blocks.clear();
     m_launch = nullptr;
 }
 
-void Machine::run_block(uint64_t number) {
+void Machine::begin_block(uint16_t rank, uint64_t number) {
     const dim3 extent = m_launch->block;
-    m_block = unflatten(number, m_launch->grid);
-    m_block_first = m_interval_first = ++m_now;
-    m_acquired.clear();
-    if (m_module->shared != nullptr) std::memset(m_module->shared, poison, m_module->shared_bytes);
-    if (m_launch->shared_bytes > 0) std::memset(m_dynamic, poison, m_launch->shared_bytes);
-
-    m_live = extent.count();
-    while (m_threads.size() < m_live)
-        m_threads.push_back(std::make_unique<Thread>());
-    m_warps.assign((m_live + 31) / 32, {});
-    for (size_t i = 0; i < m_live; ++i) {
-        Thread& t = *m_threads[i];
+    Block& block = m_blocks[rank];
+    block.index = unflatten(number, m_launch->grid);
+    block.interval_first = m_cluster_first;
+    block.acquired.clear();
+    block.ended = false;
+    block.needed_until = 0;
+    if (m_launch->shared_bytes > 0) std::memset(block.dynamic, poison, m_launch->shared_bytes);
+    if (m_blocks.size() == 1) {
+        if (m_module->shared != nullptr) std::memset(m_module->shared, poison, m_module->shared_bytes);
+    } else {
+        block.static_memory.assign(m_module->shared_bytes, static_cast<std::byte>(poison));
+        block.static_cells.assign(m_module->cells.size(), Cell{});
+    }
+    block.order.resize(m_in_block);
+    std::iota(block.order.begin(), block.order.end(), static_cast<uint32_t>(rank * m_slots));
+    for (size_t i = 0; i < m_in_block; ++i) {
+        Thread& t = *m_threads[rank * m_slots + i];
         t.index = unflatten(i, extent);
-        t.number = static_cast<uint16_t>(i);
+        t.number = static_cast<uint16_t>(rank * m_slots + i);
+        t.rank = rank;
+        t.arrived = t.waited = 0;
         t.state = Thread::State::ready;
         t.dependency_waited = false;
         t.fenced = 0;
         t.open.clear();
         t.groups.clear();
-        ++m_warps[i / 32].lanes;
+        ++m_warps[t.warp()].lanes;
         t.fiber.prepare(
             [](void* self) {
                 Machine& machine = *static_cast<Machine*>(self);
                 machine.m_launch->body(machine.m_launch->parameters.get());
-                machine.m_thread->state = Thread::State::ended;
+                Thread& thread = *machine.m_thread;
+                if (thread.arrived != thread.waited)
+                    machine.fault(
+                        thread.place,
+                        "ends and has not waited for the barrier of the cluster that it arrived at");
+                thread.state = Thread::State::ended;
             },
             this);
     }
-    m_order.resize(m_live);
-    std::iota(m_order.begin(), m_order.end(), 0U);
-    std::mt19937_64 random(settings.order ^ (number * 0x9E3779B97F4A7C15U));
-    const auto ended = [&] {
-        return std::all_of(m_threads.begin(), m_threads.begin() + static_cast<ptrdiff_t>(m_live),
-                           [](const auto& t) { return t->state == Thread::State::ended; });
-    };
+}
+
+std::span<const std::unique_ptr<Thread>> Machine::threads_of(const Block& block) const {
+    return std::span(m_threads).subspan(static_cast<size_t>(&block - m_blocks.data()) * m_slots, m_in_block);
+}
+bool Machine::all_of(const Block& block, Thread::State state) const {
+    return std::ranges::all_of(threads_of(block), [state](const auto& t) { return t->state == state; });
+}
+bool Machine::any_of(const Block& block, Thread::State state) const {
+    return std::ranges::any_of(threads_of(block), [state](const auto& t) { return t->state == state; });
+}
+
+/// As far as it comes without the other blocks of its cluster.
+void Machine::run_block(Block& block, std::mt19937_64& random) {
+    m_block = &block;
+    if (m_blocks.size() > 1) swap_static(block);
     for (;;) {
         resume_ready(random);
-        if (ended()) break;
-        const bool warps = finish_warps();
-        if (!warps && !finish_barrier()) deadlock();
+        if (all_of(block, Thread::State::ended)) {
+            end_block(block);
+            break;
+        }
+        if (finish_warps() || finish_barrier()) continue;
+        if (any_of(block, Thread::State::at_cluster)) break;
+        deadlock();
     }
-    m_any_waited =
-        m_any_waited || std::any_of(m_threads.begin(), m_threads.begin() + static_cast<ptrdiff_t>(m_live),
-                                    [](const auto& t) { return t->dependency_waited; });
+    if (m_blocks.size() > 1) swap_static(block);
 }
 
 void Machine::resume_ready(std::mt19937_64& random) {
-    if (settings.order != 0) std::shuffle(m_order.begin(), m_order.end(), random);
-    for (const uint32_t i : m_order) {
+    if (settings.order != 0) std::shuffle(m_block->order.begin(), m_block->order.end(), random);
+    for (const uint32_t i : m_block->order) {
         Thread& t = *m_threads[i];
         if (t.state != Thread::State::ready) continue;
         m_thread = &t;
@@ -227,48 +265,57 @@ int Machine::wait_for_block(Vote vote, int value, const void* place) {
 }
 
 bool Machine::finish_barrier() {
+    const auto threads = threads_of(*m_block);
     int all = 1, any = 0, count = 0;
-    for (size_t i = 0; i < m_live; ++i) {
-        const Thread& t = *m_threads[i];
-        if (t.state != Thread::State::at_barrier || t.vote != m_threads[0]->vote) return false;
-        all = all != 0 && t.ballot != 0 ? 1 : 0;
-        any = any != 0 || t.ballot != 0 ? 1 : 0;
-        count += t.ballot != 0 ? 1 : 0;
+    for (const auto& t : threads) {
+        if (t->state != Thread::State::at_barrier || t->vote != threads[0]->vote) return false;
+        all = all != 0 && t->ballot != 0 ? 1 : 0;
+        any = any != 0 || t->ballot != 0 ? 1 : 0;
+        count += t->ballot != 0 ? 1 : 0;
     }
-    for (size_t i = 0; i < m_live; ++i) {
-        Thread& t = *m_threads[i];
-        t.vote_result = t.vote == Vote::all ? all : t.vote == Vote::any ? any : count;
-        t.state = Thread::State::ready;
+    for (const auto& t : threads) {
+        t->vote_result = t->vote == Vote::all ? all : t->vote == Vote::any ? any : count;
+        t->state = Thread::State::ready;
     }
-    m_interval_first = ++m_now;
+    m_block->interval_first = ++m_now;
     return true;
 }
 
 void Machine::deadlock() {
     // Somebody waits for what does not come. Say who waits where, and for whom.
+    using enum Thread::State;
+    std::vector<const Thread*> all;
+    for (const Block& block : m_blocks) {
+        for (const auto& t : threads_of(block))
+            all.push_back(t.get());
+    }
     const Thread* waiting = nullptr;
-    for (size_t i = 0; i < m_live && waiting == nullptr; ++i) {
-        if (m_threads[i]->state == Thread::State::at_warp) waiting = m_threads[i].get();
+    for (const Thread::State state : {at_warp, at_barrier, at_cluster}) {
+        const auto found = std::ranges::find(all, state, &Thread::state);
+        if (waiting == nullptr && found != all.end()) waiting = *found;
     }
-    for (size_t i = 0; i < m_live && waiting == nullptr; ++i) {
-        if (m_threads[i]->state == Thread::State::at_barrier) waiting = m_threads[i].get();
-    }
-    const bool in_warp = waiting->state == Thread::State::at_warp;
-    std::string missing;
-    for (size_t i = 0; i < m_live && missing.empty(); ++i) {
-        const Thread& t = *m_threads[i];
-        if (in_warp && (t.warp() != waiting->warp() || (waiting->call->mask >> t.lane() & 1U) == 0)) continue;
-        if (t.state == Thread::State::ended)
-            missing = "thread " + text(t.index) + " has ended";
-        else if (t.state != waiting->state ||
-                 (in_warp && (t.call->kind != waiting->call->kind || t.call->mask != waiting->call->mask)) ||
-                 (!in_warp && t.vote != waiting->vote))
-            missing = "thread " + text(t.index) + " waits at " + place_of(t.place);
-    }
-    throw Fault(at(*waiting, waiting->place) +
-                (in_warp ? ": waits for lanes of its warp that do not come: "
-                         : ": waits at a barrier that not all threads reach: ") +
-                missing);
+    const auto comes = [&](const Thread& t) {
+        switch (waiting->state) {
+        case at_warp:
+            if (t.warp() != waiting->warp() || (waiting->call->mask >> t.lane() & 1U) == 0) return true;
+            return t.state == at_warp && t.call->kind == waiting->call->kind &&
+                   t.call->mask == waiting->call->mask;
+        case at_barrier:
+            return t.rank != waiting->rank || (t.state == at_barrier && t.vote == waiting->vote);
+        default:
+            return t.arrived >= waiting->arrived;
+        }
+    };
+    const auto* const missing = *std::ranges::find_if(all, [&](const Thread* t) { return !comes(*t); });
+    const std::string who =
+        (missing->rank == waiting->rank ? "" : "of block " + text(m_blocks[missing->rank].index) + " ") +
+        "thread " + text(missing->index);
+    const char* const what = waiting->state == at_warp ? ": waits for lanes of its warp that do not come: "
+                             : waiting->state == at_barrier
+                                 ? ": waits at a barrier that not all threads reach: "
+                                 : ": waits at a barrier of the cluster that not all threads reach: ";
+    throw Fault(at(*waiting, waiting->place) + what + who +
+                (missing->state == ended ? " has ended" : " waits at " + place_of(missing->place)));
 }
 
 void Machine::wait_for_dependency() {
@@ -294,19 +341,21 @@ void join(std::vector<Span>& spans, const std::vector<Span>& others) {
 } // namespace
 
 void Machine::synchronise(const void* at) {
+    if (m_blocks.size() > 1) return; // moments do not tell the blocks of a cluster apart
     std::vector<Span>& released = m_released[at];
-    join(m_acquired, released);
+    join(m_block->acquired, released);
     if (m_thread->fenced == 0) return;
-    released = m_acquired;
-    join(released, {{m_block_first, m_thread->fenced}});
+    released = m_block->acquired;
+    join(released, {{m_cluster_first, m_thread->fenced}});
 }
 
 void Machine::copy_async(const AsyncCopy& copy) {
-    const bool shared = (copy.to >= m_dynamic && copy.to < m_dynamic + m_launch->shared_bytes) ||
-                        (copy.to >= m_module->shared && copy.to < m_module->shared + m_module->shared_bytes);
+    const bool shared =
+        (copy.to >= m_block->dynamic && copy.to < m_block->dynamic + m_launch->shared_bytes) ||
+        (copy.to >= m_module->shared && copy.to < m_module->shared + m_module->shared_bytes);
     if (!shared) fault(copy.place, "cp.async to memory that is not shared");
     access(copy.to, copy.bytes, Access::write, copy.place);
-    for (Cell& cell : shared_cells(copy.to, copy.bytes))
+    for (Cell& cell : shared_cells(*m_block, copy.to, copy.bytes))
         cell.writer |= Cell::under_way;
     std::memset(copy.to, poison, copy.bytes); // until it arrives
     m_thread->open.push_back(copy);
@@ -324,10 +373,11 @@ void Machine::finish_async(unsigned groups) {
             if (copy.source_bytes > 0) access(copy.from, copy.source_bytes, Access::read, copy.place);
             std::memcpy(copy.to, copy.from, copy.source_bytes);
             std::memset(copy.to + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
-            for (Cell& cell : shared_cells(copy.to, copy.bytes)) {
+            for (Cell& cell : shared_cells(*m_block, copy.to, copy.bytes)) {
                 cell.written = m_now;
                 cell.writer = m_thread->number;
                 cell.write_clock = m_warps[m_thread->warp()].clock;
+                cell.write_phase = m_thread->arrived;
             }
         }
         waiting.erase(waiting.begin());

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace refreshlab::simt {
@@ -44,11 +46,14 @@ struct AsyncCopy {
     const void* place = nullptr;
 };
 
-/// A thread of the block that runs.
+/// A thread of the cluster that runs. Most launches have clusters of one block.
 struct Thread {
-    enum class State : uint8_t { ready, at_barrier, at_warp, ended };
+    enum class State : uint8_t { ready, at_barrier, at_warp, at_cluster, ended };
     uint3 index{};
-    uint16_t number = 0;
+    uint16_t number = 0; ///< in the cluster, whose blocks have whole warps
+    uint16_t rank = 0;   ///< of its block in the cluster
+    /// Barriers of the cluster: it has arrived at so many, and waited for so many.
+    uint16_t arrived = 0, waited = 0;
     State state = State::ready;
     Fiber fiber;
     const void* place = nullptr; ///< where it waits
@@ -61,13 +66,32 @@ struct Thread {
     std::vector<std::vector<AsyncCopy>> groups;
 
     [[nodiscard]] unsigned lane() const { return number % 32; }
-    [[nodiscard]] unsigned warp() const { return number / 32; }
+    [[nodiscard]] unsigned warp() const { return number / 32; } ///< of the cluster
 };
 
-/// Moments of one block or launch.
+/// Moments of one cluster or launch.
 struct Span {
     Epoch first = 0, last = 0;
     [[nodiscard]] bool holds(Epoch epoch) const { return epoch >= first && epoch <= last; }
+};
+
+/// A block of the cluster that runs.
+struct Block {
+    uint3 index{};
+    std::shared_ptr<void> memory; ///< dynamic shared memory, exactly as long as asked for
+    std::byte* dynamic = nullptr;
+    std::vector<Cell> cells; ///< of it
+    /// Of static shared memory, while another block of the cluster has its place.
+    std::vector<std::byte> static_memory;
+    std::vector<Cell> static_cells;
+    Epoch interval_first = 0; ///< its last barrier
+    std::vector<Span> acquired;
+    std::vector<uint32_t> order; ///< numbers of its threads
+    bool ended = false;
+    /// The last access of another block's thread to its shared memory: the block has to wait for that barrier of the cluster.
+    uint16_t needed_until = 0;
+    const Thread* user = nullptr;
+    const void* user_place = nullptr;
 };
 
 /// A launch that a later one may run beside.
@@ -79,7 +103,7 @@ struct PastLaunch {
     std::vector<std::shared_ptr<const PastLaunch>> before; ///< may still run when this one begins
 };
 
-/// Runs grids, one block after the other, a fiber a thread; and looks at each access. One grid at a time (mutex of run()).
+/// Runs grids, one cluster of blocks after the other, a fiber a thread; and looks at each access. One grid at a time (mutex of run()).
 class Machine {
 public:
     static Machine& of_process();
@@ -96,10 +120,13 @@ public:
     // --- called by kernels, on fibers ---
     [[nodiscard]] Thread& thread() const { return *m_thread; }
     [[nodiscard]] const Launch& launch() const { return *m_launch; }
-    [[nodiscard]] uint3 block() const { return m_block; }
-    [[nodiscard]] void* dynamic_shared() const { return m_dynamic; }
+    [[nodiscard]] uint3 block() const { return m_block->index; }
+    [[nodiscard]] void* dynamic_shared() const { return m_block->dynamic; }
     int wait_for_block(Vote vote, int value, const void* place);
     void wait_for_warp(WarpCall& call, const void* place);
+    void arrive_at_cluster(const void* place);
+    void wait_for_cluster(const void* place);
+    [[nodiscard]] void* in_cluster_block(const void* mine, unsigned rank, const void* place);
     void wait_for_dependency();
     void fence();
     void copy_async(const AsyncCopy& copy);
@@ -115,6 +142,11 @@ public:
     /// Ends the kernel, from one of its threads.
     [[noreturn]] void fault(const void* place, const std::string& what);
 
+    // --- called by launchers ---
+    void allow_large_clusters(const void* kernel, bool allowed);
+    /// 1: the architecture has no clusters.
+    [[nodiscard]] unsigned most_cluster_blocks(const void* kernel) const;
+
 private:
     struct Warp {
         uint16_t clock = 0; ///< barriers of all its lanes
@@ -128,12 +160,24 @@ private:
     };
 
     void check_launch(const Launch& launch);
-    void run_block(uint64_t number);
+    void run_cluster(uint64_t first);
+    void begin_block(uint16_t rank, uint64_t number);
+    void run_block(Block& block, std::mt19937_64& random);
+    void end_block(Block& block);
+    void swap_static(Block& block);
     void resume_ready(std::mt19937_64& random);
     bool finish_warps();
     bool finish_warp_call(unsigned warp, uint32_t mask);
     bool finish_barrier();
+    bool finish_cluster_barrier();
     [[noreturn]] void deadlock();
+    /// The threads of a block, or of all.
+    [[nodiscard]] std::span<const std::unique_ptr<Thread>> threads_of(const Block& block) const;
+    [[nodiscard]] bool all_of(const Block& block, Thread::State state) const;
+    [[nodiscard]] bool any_of(const Block& block, Thread::State state) const;
+    [[nodiscard]] const Block* block_of(const void* at, size_t bytes) const;
+    void look_at_other_block(const Block& block, const void* place);
+    [[nodiscard]] bool of_my_block(uint16_t number) const { return number / m_slots == m_thread->rank; }
     [[nodiscard]] std::string at(const Thread& thread, const void* place) const;
     [[nodiscard]] Module& module_of(const void* kernel);
 
@@ -148,31 +192,33 @@ private:
     void check_other_launches(const Cell& cell, bool with_write, Access access, const void* at,
                               const Region* region, const void* place);
     [[nodiscard]] bool constant(const void* at, size_t bytes);
-    std::span<Cell> shared_cells(const void* at, size_t bytes);
+    std::span<Cell> shared_cells(const Block& block, const void* at, size_t bytes);
 
     const Launch* m_launch = nullptr;
     Module* m_module = nullptr;
     std::unordered_map<const void*, std::unique_ptr<Module>> m_modules; ///< by their shared variables
-    std::vector<std::unique_ptr<Thread>> m_threads;                     ///< as many as the largest block had
-    size_t m_live = 0;                                                  ///< threads of the block
+    std::unordered_set<const void*> m_large_clusters;                   ///< kernels that may have some
+    std::vector<std::unique_ptr<Thread>> m_threads; ///< by number: as many as the largest cluster had
+    size_t m_in_block = 0, m_slots = 0;             ///< threads of a block; numbers that it takes
+    std::vector<Block> m_blocks;                    ///< of the cluster
     std::vector<Warp> m_warps;
-    std::vector<uint32_t> m_order;
     Thread* m_thread = nullptr;
-    uint3 m_block{};
-    std::byte* m_dynamic = nullptr;
-    std::vector<Cell> m_dynamic_cells;
+    Block* m_block = nullptr; ///< that runs
+    uint16_t m_phase = 0;     ///< barriers of the cluster that are over
 
-    Epoch m_now = 1, m_launch_first = 2, m_block_first = 2, m_interval_first = 2;
+    Epoch m_now = 1, m_launch_first = 2, m_cluster_first = 2;
     bool m_any_waited = false;
     std::vector<std::shared_ptr<const PastLaunch>> m_before; ///< of the launch that runs
     std::shared_ptr<const PastLaunch> m_previous;
     std::unordered_map<const void*, std::vector<Span>> m_released; ///< by atomic variable
-    std::vector<Span> m_acquired;                                  ///< by the block that runs
     std::string m_fault;
     bool m_faulted = false;
     const std::byte *m_constant_first = nullptr, *m_constant_end = nullptr;
 };
 
+/// Blocks that any cluster may have, and one of a kernel that is allowed what not every device has. Source: CUDA C++ Programming Guide,
+/// "Thread Block Clusters".
+inline constexpr unsigned portable_cluster_blocks = 8, most_cluster_blocks_of_any = 16;
 /// Shared memory that a block may have, dynamic and opted in for. Source: CUDA C++ Programming Guide, table "Technical specifications".
 [[nodiscard]] size_t most_shared_bytes(int architecture);
 /// Kernels run on this thread of the host: what the compiler calls for their accesses is meant for the machine.

@@ -13,17 +13,19 @@ namespace refreshlab::simt {
 /// A moment of the machine: it goes on with every block, barrier and fence. 0: never; 1: before any kernel.
 using Epoch = uint32_t;
 
-/// What is known of one byte of shared or global memory. A thread stands here as its number in the block with marks beside it.
+/// What is known of one byte of shared or global memory. A thread stands here as its number in the cluster with marks beside it.
 struct Cell {
-    static constexpr uint16_t number = 0x07FF;
+    static constexpr uint16_t number = 0x3FFF;
     static constexpr uint16_t atomic = 0x8000, under_way = 0x4000; ///< of a write; under_way: by cp.async
     static constexpr uint16_t several_warps = 0x8000,
-                              several_lanes = 0x4000; ///< of reads in one interval: by these
+                              several_lanes = 0x4000;                  ///< of reads in one interval: by these
+    static constexpr uint16_t phase = 0x7FFF, several_blocks = 0x8000; ///< of read_phase
 
     Epoch written = 0, read = 0;
     uint32_t write_place = 0, read_place = 0; ///< low halves of instruction addresses
     uint16_t writer = 0, reader = 0;
     uint16_t write_clock = 0, read_clock = 0; ///< of the thread's warp (machine.h)
+    uint16_t write_phase = 0, read_phase = 0; ///< barriers of the cluster at which the thread had arrived
 };
 
 /// Global memory that kernels may see.

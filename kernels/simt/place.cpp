@@ -45,9 +45,9 @@ std::string look_up_place(const void* instruction) {
     const std::vector<std::string> lines = lines_of(call);
     for (size_t i = 1; i < lines.size(); i += 2) {
         std::string place = lines[i].substr(0, lines[i].find(" (discriminator"));
-        // The machine's own inlined wrappers, and the toolbox, are not where the mistake is.
-        if (place.find("kernels/simt/") != std::string::npos && place.find("tests/") == std::string::npos)
-            continue;
+        // The machine's own inlined wrappers, those of the kernels, and the toolbox are not where the mistake is.
+        const auto within = [&](const char* folder) { return place.find(folder) != std::string::npos; };
+        if (!within("tests/") && (within("kernels/simt/") || within("kernels/cuda/device/"))) continue;
         if (place.find("??") != std::string::npos) continue;
         const size_t relative = place.find("./"); // the build's folder may stand before it
         if (relative != std::string::npos) place = place.substr(relative + 2);

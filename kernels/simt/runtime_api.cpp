@@ -156,8 +156,14 @@ cudaError_t launch(const Launch& launch, cudaStream_t stream) {
     return enqueue(stream, [launch] { Machine::of_process().run(launch); });
 }
 
-cudaError_t allow_dynamic_shared(const void*, size_t) {
-    return cudaSuccess; // the launch is checked against the architecture
+cudaError_t set_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+    // Shared memory is checked against the architecture when the kernel is launched.
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed)
+        Machine::of_process().allow_large_clusters(kernel, value != 0);
+    return cudaSuccess;
+}
+bool runs_clusters(const void* kernel, unsigned blocks) {
+    return blocks <= Machine::of_process().most_cluster_blocks(kernel);
 }
 
 } // namespace refreshlab::simt

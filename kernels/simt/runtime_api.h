@@ -50,7 +50,10 @@ enum cudaStreamCaptureStatus : int {
     cudaStreamCaptureStatusActive,
     cudaStreamCaptureStatusInvalidated
 };
-enum cudaFuncAttribute : int { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaFuncAttribute : int {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributeNonPortableClusterSizeAllowed = 13
+};
 enum cudaDeviceAttr : int {
     cudaDevAttrMultiProcessorCount = 16,
     cudaDevAttrComputeCapabilityMajor = 75,
@@ -108,6 +111,7 @@ struct Launch {
     dim3 grid, block;
     size_t shared_bytes = 0;
     bool dependent = false;
+    unsigned cluster = 1;                   ///< blocks of a cluster, beside each other along x
     std::shared_ptr<const void> parameters; ///< copies, which kernels may read
     size_t parameter_bytes = 0;
     void (*body)(const void* parameters) = nullptr; ///< calls the kernel
@@ -116,12 +120,13 @@ struct Launch {
 cudaError_t launch(const Launch& launch, cudaStream_t stream);
 /// The block's dynamic shared memory; 16 bytes aligned.
 [[nodiscard]] void* dynamic_shared();
-cudaError_t allow_dynamic_shared(const void* kernel, size_t bytes);
+cudaError_t set_attribute(const void* kernel, cudaFuncAttribute attribute, int value);
+/// Whether the architecture runs clusters of so many blocks of the kernel.
+[[nodiscard]] bool runs_clusters(const void* kernel, unsigned blocks);
 
 } // namespace refreshlab::simt
 
 template <typename Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int value) {
-    return refreshlab::simt::allow_dynamic_shared(reinterpret_cast<const void*>(kernel),
-                                                  static_cast<size_t>(value));
+cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute attribute, int value) {
+    return refreshlab::simt::set_attribute(reinterpret_cast<const void*>(kernel), attribute, value);
 }

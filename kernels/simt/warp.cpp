@@ -134,7 +134,9 @@ void Machine::wait_for_warp(WarpCall& call, const void* place) {
 
 bool Machine::finish_warps() {
     bool any = false;
-    for (unsigned w = 0; w < m_warps.size(); ++w) {
+    const auto of_block = static_cast<unsigned>(m_slots / 32),
+               first = static_cast<unsigned>(m_block - m_blocks.data()) * of_block;
+    for (unsigned w = first; w < first + of_block; ++w) {
         for (unsigned lane = 0; lane < m_warps[w].lanes; ++lane) {
             const Thread& t = *m_threads[w * 32 + lane];
             if (t.state == Thread::State::at_warp) any = finish_warp_call(w, t.call->mask) || any;

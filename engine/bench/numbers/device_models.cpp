@@ -25,6 +25,9 @@ constexpr int64_t kb = 1024, mb = 1024 * 1024;
 ///   mma        what mma.sync reaches: 62.9 % of the published rate on H100 (Luo et al., the mean of their table; the rest takes wgmma, which
 ///              no kernel here uses), all of it on the GeForce cards (the same source: mma is their fastest way)
 ///   bus        PCIe 5.0 x16 (64 GB/s) and 4.0 x16 (32 GB/s); 0.85 of it ASSUMED for writes of kernels to pinned memory
+///   clusters   a read of another block's shared memory takes 180 cycles on H100 (the same source as the latencies). What is brought and waited
+///              for at a barrier of the cluster takes two such ways: ASSUMED. 132 SMs stand in 8 groups (GPCs) of up to 18 (white paper of
+///              H100); that the smallest has 16 is ASSUMED
 ///   gap        1.3 us a kernel within a graph on H100 (development/performance.md, [1b]), ASSUMED for the others. With programmatic
 ///              dependent launch 0.6 us, ASSUMED: nobody has published it for kernels like these, and it is the first thing to measure
 constexpr std::array<DeviceModel, 4> models{{
@@ -47,6 +50,9 @@ constexpr std::array<DeviceModel, 4> models{{
      .shared_per_sm = 228 * kb,
      .shared_per_block = 227 * kb,
      .gap_us = 1.3,
+     .cluster_latency_ns = 205,
+     .cluster_groups = 8,
+     .cluster_sms = 16,
      .dependent_gap_us = 0.6},
     {.name = "h200",
      .title = "NVIDIA H200 SXM 141 GB",
@@ -67,6 +73,9 @@ constexpr std::array<DeviceModel, 4> models{{
      .shared_per_sm = 228 * kb,
      .shared_per_block = 227 * kb,
      .gap_us = 1.3,
+     .cluster_latency_ns = 205,
+     .cluster_groups = 8,
+     .cluster_sms = 16,
      .dependent_gap_us = 0.6},
     {.name = "rtx4090",
      .title = "NVIDIA GeForce RTX 4090",

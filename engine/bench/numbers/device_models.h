@@ -29,6 +29,10 @@ struct DeviceModel {
     int64_t shared_per_block = 0; ///< the most that one block may have
     double gap_us =
         0; ///< between two launches of a graph, from the end of the one to the first instruction of the other
+    double cluster_latency_ns =
+        0; ///< until what a block brings to another of its cluster is there, behind a barrier; 0: no clusters
+    int64_t cluster_groups = 0,
+            cluster_sms = 0;     ///< groups of SMs that a cluster does not leave, and SMs of the smallest
     double dependent_gap_us = 0; ///< the same with programmatic dependent launch; 0: the device has none
 };
 

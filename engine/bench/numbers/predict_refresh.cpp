@@ -38,6 +38,7 @@ PredictedRefresh predict_refresh(RefreshShape shape, const DeviceModel& device,
     RL_ASSERT(teacher.layers == student.layers && teacher.kv_heads == student.kv_heads &&
               teacher.head_dim == student.head_dim && teacher.type == student.type);
     teacher.dependent = student.dependent = device.dependent_gap_us > 0;
+    teacher.clusters = student.clusters = device.cluster_latency_ns > 0;
     student.rows = 1;
     PredictedRefresh refresh;
     std::vector<PlannedLaunch> launches;

@@ -49,32 +49,24 @@ double instructions_of(const PlannedLaunch& launch, kernels::WeightType type) {
            static_cast<double>(launch.elements) * each;
 }
 
-PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, const DeviceModel& device,
-                        const kernels::BuiltKernels& built) {
-    PredictedLaunch p;
-    p.launch = launch;
-    p.resources = kernels::resources_of(built.kernels, name_of(launch.kernel), shape.type, launch.instance,
-                                        device.architecture, launch.outer_instance);
-    p.occupancy =
-        occupancy_of(launch.shape, device, p.resources ? std::optional(p.resources->registers) : std::nullopt,
-                     p.resources ? p.resources->shared_bytes : 0);
-    const int64_t resident = std::max<int64_t>(p.occupancy.blocks_per_sm, 1) * device.sms;
-    p.rounds = static_cast<double>(launch.busy_blocks) / static_cast<double>(resident);
-
+/// What the work of a launch, or of one of its phases, adds to a launch's time. \return bytes that come from memory
+/// \param blocks  of the launch
+double add_work(const PlannedLaunch& launch, int64_t blocks, int64_t resident, const DecodeShape& shape,
+                const DeviceModel& device, std::array<double, num_bounds>& parts_us) {
     const kernels::decode::LaunchTraffic& t = launch.traffic;
     // What is read again comes from L2: matrices, whose blocks run side by side, and columns of a layer that fits.
     const int64_t columns = launch.kernel == kernels::decode::DecodeKernel::mc_attention
                                 ? t.again / launch.shape.grid[2]
                                 : t.cache;
     const bool again_fits = columns <= device.l2_bytes;
-    const auto floor_bytes = static_cast<double>(t.floor());
     const auto memory_bytes =
         static_cast<double>(t.floor() + t.small_weights + t.cache_written + (again_fits ? 0 : t.again));
     const auto l2_bytes = static_cast<double>(t.read() + t.written());
-    const double floor = floor_bytes / device.bandwidth * 1e6, full = memory_bytes / device.bandwidth * 1e6;
+    const double floor = static_cast<double>(t.floor()) / device.bandwidth * 1e6,
+                 full = memory_bytes / device.bandwidth * 1e6;
     const double memory = memory_us(launch, resident, memory_bytes, device);
     // The SM with the most blocks has so much more than the mean of all.
-    const double uneven = static_cast<double>(round_up(launch.busy_blocks, device.sms)) /
+    const double uneven = static_cast<double>(round_up(blocks, device.sms) * launch.turns) /
                           static_cast<double>(launch.busy_blocks);
     const double into_sms = device.shared_bandwidth / 2;
     const std::array<std::pair<double, Bound>, 5> others{
@@ -86,12 +78,33 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
           Bound::tensor_cores},
          {static_cast<double>(t.host_written) / device.bus_bandwidth * 1e6, Bound::bus}}};
     const auto& [most, which] = *std::ranges::max_element(others);
+    parts_us[at(Bound::memory)] += floor;
+    parts_us[at(Bound::other_bytes)] += full - floor;
+    parts_us[at(Bound::in_flight)] += memory - full;
+    parts_us[at(which)] += std::max(most - memory, 0.0);
+    return memory_bytes;
+}
 
-    p.parts_us[at(Bound::memory)] = floor;
-    p.parts_us[at(Bound::other_bytes)] = full - floor;
-    p.parts_us[at(Bound::in_flight)] = memory - full;
-    p.parts_us[at(which)] = std::max(most - memory, 0.0);
-    p.parts_us[at(Bound::chain)] = static_cast<double>(launch.chain) * device.l2_latency_ns * 1e-3;
+PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, const DeviceModel& device,
+                        const kernels::BuiltKernels& built) {
+    PredictedLaunch p;
+    p.launch = launch;
+    p.resources = kernels::resources_of(built.kernels, name_of(launch.kernel), shape.type, launch.instance,
+                                        device.architecture, launch.outer_instance);
+    p.occupancy =
+        occupancy_of(launch.shape, device, p.resources ? std::optional(p.resources->registers) : std::nullopt,
+                     p.resources ? p.resources->shared_bytes : 0);
+    const int64_t resident = p.occupancy.resident > 0 ? p.occupancy.resident : device.sms;
+    p.rounds = static_cast<double>(launch.busy_blocks) / static_cast<double>(resident);
+    double memory_bytes = 0;
+    if (launch.phases.empty())
+        memory_bytes = add_work(launch, launch.busy_blocks, resident, shape, device, p.parts_us);
+    for (const PlannedLaunch& phase : launch.phases)
+        memory_bytes += add_work(phase, launch.busy_blocks, std::min(resident, launch.busy_blocks), shape,
+                                 device, p.parts_us);
+    p.parts_us[at(Bound::chain)] = (static_cast<double>(launch.chain) * device.l2_latency_ns +
+                                    static_cast<double>(launch.cluster_waits) * device.cluster_latency_ns) *
+                                   1e-3;
     const bool hides_latency = (launch.dependent && launch.reads_early) || memory_bytes <= 0;
     p.gap_us = (launch.dependent ? device.dependent_gap_us : device.gap_us) +
                (hides_latency ? 0 : device.latency_ns * 1e-3);
@@ -112,6 +125,8 @@ const char* name_of(OccupancyLimit limit) {
         return "shared memory";
     case OccupancyLimit::registers:
         return "registers";
+    case OccupancyLimit::clusters:
+        return "clusters";
     case OccupancyLimit::none_fits:
         return "no block fits";
     }
@@ -162,6 +177,12 @@ Occupancy occupancy_of(const kernels::LaunchShape& shape, const DeviceModel& dev
     Occupancy o;
     o.blocks_per_sm = least->first;
     o.limit = least->first > 0 ? least->second : OccupancyLimit::none_fits;
+    o.resident = o.blocks_per_sm * device.sms;
+    if (const int64_t cluster = shape.cluster; cluster > 1) {
+        const int64_t of_group = device.cluster_sms * o.blocks_per_sm / cluster;
+        if (of_group == 0 && o.blocks_per_sm > 0) o.limit = OccupancyLimit::clusters;
+        o.resident = device.cluster_groups * of_group * cluster;
+    }
     o.share = static_cast<double>(o.blocks_per_sm * warps * 32) / static_cast<double>(device.threads_per_sm);
     return o;
 }
@@ -200,6 +221,7 @@ PredictedStep predict_launches(std::vector<PlannedLaunch> launches, const Decode
 
 PredictedStep predict_step(DecodeShape shape, const DeviceModel& device, const kernels::BuiltKernels& built) {
     shape.dependent = device.dependent_gap_us > 0;
+    shape.clusters = device.cluster_latency_ns > 0;
     return predict_launches(kernels::decode::plan_step(shape), shape, device, built);
 }
 
@@ -211,6 +233,7 @@ ShareRange share_range(const DecodeShape& shape, const DeviceModel& device,
         other.dependent_gap_us *= factor;
         other.latency_ns *= factor;
         other.l2_latency_ns *= factor;
+        other.cluster_latency_ns *= factor;
         return predict_step(shape, other, built).share_of_floor();
     };
     return {share(2), share(0.5)};

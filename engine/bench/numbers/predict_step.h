@@ -22,23 +22,27 @@
 ///               number of 16 bits fp32, and the loads of 16 bytes
 ///   tensor      multiply-adds of tensor cores over the rate that mma.sync reaches, in the SM with the most blocks
 ///   bus         what is written to the host's memory
-///   chain       latencies of reads from L2 that wait for one another: inputs before the first product, splits before they are merged
+///   chain       latencies of reads from L2 that wait for one another: inputs before the first product, splits before they are merged; and of
+///               barriers of a cluster behind what its blocks bring to each other
 ///   first bytes a read's latency, which a launch begins with; a dependent launch that asks for weights before it waits hides it
 ///   gap         from the end of the launch in front
+/// A launch of two phases, one after the other, takes the sum of their times in the place of that maximum.
 /// Nothing else of a launch overlaps with its neighbours, which is cautious where launches are dependent.
 /// Left out: reductions within a block, dropout masks but those of the attention of MC rows, uneven ends of blocks, clocks under load, the sampler, the host.
 namespace refreshlab::bench {
 
 /// Why no more blocks fit on an SM.
-enum class OccupancyLimit : uint8_t { threads, blocks, shared_memory, registers, none_fits };
+enum class OccupancyLimit : uint8_t { threads, blocks, shared_memory, registers, clusters, none_fits };
 [[nodiscard]] const char* name_of(OccupancyLimit limit);
 
 struct Occupancy {
     int64_t blocks_per_sm = 0;
-    double share = 0; ///< of the SM's threads
+    int64_t resident = 0; ///< blocks on the device: fewer than on all SMs where clusters leave some over
+    double share = 0;     ///< of the SM's threads
     OccupancyLimit limit{};
 };
 /// Registers are given out in pieces of 256 to a warp, shared memory in pieces of 128 bytes, and each block has 1 KB more of it.
+/// Blocks of a cluster stand in one group of SMs, so a group may have SMs left over.
 /// \param registers     of a thread; nothing: not known, and taken as no limit
 /// \param static_bytes  of shared memory, beside the launch's
 [[nodiscard]] Occupancy occupancy_of(const kernels::LaunchShape& shape, const DeviceModel& device,

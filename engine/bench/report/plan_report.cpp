@@ -90,6 +90,7 @@ nlohmann::json json_of(const PredictedLaunch& p, size_t index) {
                        {"layer", l.layer < 0 ? nlohmann::json() : nlohmann::json(l.layer)},
                        {"grid", l.shape.grid},
                        {"block", l.shape.block},
+                       {"cluster", l.shape.cluster},
                        {"shared_bytes", l.shape.shared_bytes},
                        {"dependent", l.dependent},
                        {"busy_blocks", l.busy_blocks},
@@ -139,6 +140,8 @@ nlohmann::json json_of(const DeviceModel& d) {
             {"fp32_multiply_adds_per_s", d.fp32_rate},
             {"mma_multiply_adds_per_s", d.mma_rate},
             {"bus_bytes_per_s", d.bus_bandwidth},
+            {"cluster_latency_ns",
+             d.cluster_latency_ns > 0 ? nlohmann::json(d.cluster_latency_ns) : nlohmann::json()},
             {"sms", d.sms},
             {"threads_per_sm", d.threads_per_sm},
             {"blocks_per_sm", d.blocks_per_sm},
@@ -174,24 +177,25 @@ std::string head(const PlanReport& r) {
 
 std::string shapes(const std::vector<Row>& rows) {
     std::string text =
-        fmt::format("\n{:<10} {:>5}  {:<20} {:>14} {:>6} {:>9} {:>9} {:>8} {:>10}  {:>9}  {}\n", "launch",
-                    "times", "kernel", "grid", "block", "shared B", "registers", "spills B", "blocks/SM",
-                    "occupancy", "limited by");
+        fmt::format("\n{:<15} {:>5}  {:<20} {:>14} {:>7} {:>6} {:>9} {:>9} {:>8} {:>10}  {:>9}  {}\n",
+                    "launch", "times", "kernel", "grid", "cluster", "block", "shared B", "registers",
+                    "spills B", "blocks/SM", "occupancy", "limited by");
     for (const auto& [p, times] : rows) {
         const bool known = p->resources.has_value();
-        text += fmt::format(
-            "{:<10} {:>5}  {:<20} {:>14} {:>6} {:>9} {:>9} {:>8} {:>10}  {:>7.0f} %  {}\n", p->launch.part,
-            times, name_of(p->launch.kernel), text_of(p->launch.shape.grid), text_of(p->launch.shape.block),
-            p->launch.shape.shared_bytes, known ? fmt::to_string(p->resources->registers) : "not known",
-            known ? fmt::to_string(p->resources->spill_stores + p->resources->spill_loads) : "-",
-            p->occupancy.blocks_per_sm, p->occupancy.share * 100, name_of(p->occupancy.limit));
+        text +=
+            fmt::format("{:<15} {:>5}  {:<20} {:>14} {:>7} {:>6} {:>9} {:>9} {:>8} {:>10}  {:>7.0f} %  {}\n",
+                        p->launch.part, times, name_of(p->launch.kernel), text_of(p->launch.shape.grid),
+                        p->launch.shape.cluster, text_of(p->launch.shape.block), p->launch.shape.shared_bytes,
+                        known ? fmt::to_string(p->resources->registers) : "not known",
+                        known ? fmt::to_string(p->resources->spill_stores + p->resources->spill_loads) : "-",
+                        p->occupancy.blocks_per_sm, p->occupancy.share * 100, name_of(p->occupancy.limit));
     }
     return text;
 }
 
 std::string times(const std::vector<Row>& rows) {
     std::string text =
-        fmt::format("\n{:<10} {:>5}  {:>9} {:>9} {:>10} {:>7} {:>9} {:>8} {:>7} {:>13} {:>7}  {}\n", "launch",
+        fmt::format("\n{:<15} {:>5}  {:>9} {:>9} {:>10} {:>7} {:>9} {:>8} {:>7} {:>13} {:>7}  {}\n", "launch",
                     "times", "memory MB", "L2 MB", "written KB", "rounds", "floor us", "chain us", "gap us",
                     "predicted us", "share", "bound by");
     for (const auto& [p, times] : rows) {

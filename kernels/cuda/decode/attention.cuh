@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/decode/attention_merge.cuh"
 #include "kernels/cuda/decode/elementwise.cuh"
 #include "kernels/cuda/decode/rotate_head.cuh"
 #include "kernels/cuda/decode/steps.cuh"
@@ -28,12 +29,6 @@ struct Parameters {
     HeadNumbers head;
 };
 
-/// Of a head's scores: their maximum, and the sum of e^(score - maximum), in global memory as a float2; for entropies also that sum weighted by
-/// score - maximum.
-struct Sums {
-    float max, sum, weighted;
-};
-
 /// What a block knows of its place, all threads the same. Entries have numbers within the split: those of a dense cache are its columns,
 /// those of a list stand beside each other in it.
 struct Place {
@@ -55,8 +50,13 @@ __device__ inline bool find_row(const Parameters& p, Place& at) {
     at.position = static_cast<int>(p.in.state->position);
     return at.row <= p.in.state->passes;
 }
-/// What the block reads of entries [first, length), the row's own behind them. \return false: nothing
-__device__ inline bool find_split(Place& at, int first, int length) {
+/// Entries that a row sees: [first, length), and its own behind them.
+struct Range {
+    int first, length;
+};
+/// What the block reads of them. \return false: nothing
+__device__ inline bool find_split(Place& at, const Range& range) {
+    const auto [first, length] = range;
     at.first_split = first / columns;
     at.last_split = length / columns;
     if (at.split < at.first_split || at.split > at.last_split) return false;
@@ -67,35 +67,68 @@ __device__ inline bool find_split(Place& at, int first, int length) {
     return true;
 }
 
-/// Queries into shared memory; own key and value, as stored, into shared memory and by row 0 into the cache at row `own_row`.
+/// Where numbers of a split stand in shared memory.
 template <WeightType type>
-__device__ void prepare(const Parameters& p, const Place& at, int64_t own_row, float* queries,
-                        Stored<type>* own_key, Stored<type>* own_value) {
-    const int warp = static_cast<int>(threadIdx.x / 32), heads = static_cast<int>(p.in.heads),
-              kv_heads = static_cast<int>(p.in.kv_heads), dim = p.head_dim;
-    const float* const row = p.in.qkv + int64_t{at.row} * (heads + 2 * kv_heads) * dim;
-    const int64_t column = own_row * dim;
-    const Turn turn = turn_of(p.in.cos, p.in.sin, p.head.turned_pairs, at.position);
-    for (int h = warp; h < p.group; h += warps) {
-        float* const query = queries + h * dim;
-        rotate_head<type>(row + (at.kv_head * p.group + h) * dim, p.head.q_norm, p.head.eps, turn, dim,
-                          [query](int channel, float x) { query[channel] = x; });
+struct SplitMemory {
+    float* queries;      ///< [group, head_dim]
+    Stored<type>* key;   ///< the row's own, as stored
+    Stored<type>* value; ///< the same
+    float* scores;       ///< [group, columns]
+    float* sums;         ///< [attention_sums, group, head_dim]
+    __device__ SplitMemory(const Parameters& p, float* memory)
+        : queries(memory)
+        , key(reinterpret_cast<Stored<type>*>(memory + p.group * p.head_dim))
+        , value(reinterpret_cast<Stored<type>*>(memory + (p.group + 1) * p.head_dim))
+        , scores(memory + (p.group + 2) * p.head_dim)
+        , sums(scores + p.group * columns) {}
+};
+
+/// q, k and v of a row, before norm and RoPE, as a product has left them in global memory.
+struct LeftQkv {
+    const float *q, *k, *v; ///< of the KV head: q [group, head_dim]
+    __device__ LeftQkv(const Parameters& p, const Place& at) {
+        const int heads = static_cast<int>(p.in.heads), kv_heads = static_cast<int>(p.in.kv_heads);
+        const float* const row = p.in.qkv + int64_t{at.row} * (heads + 2 * kv_heads) * p.head_dim;
+        q = row + at.kv_head * p.group * p.head_dim;
+        k = row + (heads + at.kv_head) * p.head_dim;
+        v = row + (heads + kv_heads + at.kv_head) * p.head_dim;
     }
+    [[nodiscard]] __device__ float query(int i) const { return __ldcg(q + i); }
+    [[nodiscard]] __device__ float key(int i) const { return __ldcg(k + i); }
+    [[nodiscard]] __device__ float value(int i) const { return __ldcg(v + i); }
+};
+
+/// Queries into shared memory.
+template <WeightType type, typename Qkv, typename Rotation>
+__device__ void prepare_queries(const Parameters& p, const Qkv& qkv, const Rotation& turn, float* queries) {
+    const int dim = p.head_dim;
+    for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
+        float* const query = queries + h * dim;
+        rotate_numbers<type>([&](int channel) { return qkv.query(h * dim + channel); }, p.head.q_norm,
+                             p.head.eps, turn, dim, [query](int channel, float x) { query[channel] = x; });
+    }
+}
+/// Own key and value, as stored, into shared memory and by row 0 into the cache at row `own_row`; nothing where another split has them.
+template <WeightType type, typename Qkv, typename Rotation>
+__device__ void prepare_own(const Parameters& p, const Place& at, const Qkv& qkv, const Rotation& turn,
+                            int64_t own_row, const SplitMemory<type>& memory) {
     if (at.own < 0) return;
+    const int dim = p.head_dim;
+    const int64_t column = own_row * dim;
     // By the last warp, which has no query where there are fewer than eight.
-    if (warp == warps - 1) {
+    if (threadIdx.x / 32 == warps - 1) {
         auto* const cache = static_cast<Stored<type>*>(p.in.k_cache) + column;
-        rotate_head<type>(row + (heads + at.kv_head) * dim, p.head.k_norm, p.head.eps, turn, dim,
-                          [&](int channel, float x) {
-                              const Stored<type> stored = to_stored<type>(x);
-                              own_key[channel] = stored;
-                              if (at.row == 0) cache[channel] = stored;
-                          });
+        rotate_numbers<type>([&](int channel) { return qkv.key(channel); }, p.head.k_norm, p.head.eps, turn,
+                             dim,
+                             [&](int channel, float x) {
+                                 const Stored<type> stored = to_stored<type>(x);
+                                 memory.key[channel] = stored;
+                                 if (at.row == 0) cache[channel] = stored;
+                             });
     }
     for (int channel = static_cast<int>(threadIdx.x); channel < dim; channel += attention_threads) {
-        const Stored<type> stored =
-            to_stored<type>(__ldcg(row + (heads + kv_heads + at.kv_head) * dim + channel));
-        own_value[channel] = stored;
+        const Stored<type> stored = to_stored<type>(qkv.value(channel));
+        memory.value[channel] = stored;
         if (at.row == 0) static_cast<Stored<type>*>(p.in.v_cache)[column + channel] = stored;
     }
 }
@@ -295,186 +328,110 @@ __device__ void add_values(const Parameters& p, const Place& at, const Entries& 
     }
 }
 
+/// Scores, weights and sums of values of a split, whose queries and own entry are there: maxima and sums in `of_head`, and in the memory's sums what
+/// split_sum() adds up. Ends with a barrier.
+/// \param entries  row(number): where an entry of the split stands, counted from keys and values; kept(): what dropout keeps of a lane's
+///                 entries
+template <WeightType type, int HEADS, typename Entries>
+__device__ void make_split(const Parameters& p, const Place& at, const Entries& entries,
+                           const StepState& state, const SplitMemory<type>& memory, Sums* of_head) {
+    make_scores<type, HEADS>(p, at, entries, reinterpret_cast<const uint4*>(entries.keys),
+                             reinterpret_cast<const uint4*>(memory.key), memory.queries, memory.scores);
+    __syncthreads();
+    make_weights(p, at, entries, state, memory.scores, of_head);
+    __syncthreads();
+    add_values<type, HEADS>(p, at, entries, reinterpret_cast<const uint4*>(entries.values),
+                            reinterpret_cast<const uint4*>(memory.value), memory.scores, memory.sums);
+}
+/// Four channels of a head: what the warps have added up becomes the split's.
+/// \param i  of group * head_dim / 4
+template <int HEADS>
+__device__ inline float4 split_sum(const Parameters& p, const float* sums, int i) {
+    constexpr int of_warps = warps / (HEADS > 8 ? 4 : 2);
+    float4 sum = reinterpret_cast<const float4*>(sums)[i];
+#pragma unroll
+    for (int w = 1; w < of_warps; ++w)
+        sum = add_fours(sum, reinterpret_cast<const float4*>(sums)[w * p.group * p.head_dim / 4 + i]);
+    return sum;
+}
+
 /// Splits of a row's query heads in global memory: their sums of values [rows, heads, splits, head_dim], and behind those of all rows
-/// (maximum, sum of e^(score - maximum)) [rows, heads, splits].
+/// (maximum, sum of e^(score - maximum)) [rows, heads, splits]; of row 0, where entropies are wanted, the weighted sums [heads, splits].
 struct Parts {
     float* values;
     float2* sums;
-    __device__ Parts(const Parameters& p, const Place& at) {
+    float* weighted;
+    int splits, head_dim;
+    __device__ Parts(const Parameters& p, const Place& at)
+        : splits(p.splits)
+        , head_dim(p.head_dim) {
         const int64_t all = p.in.rows * p.in.heads * p.splits;
         const int64_t first = (at.row * p.in.heads + int64_t{at.kv_head} * p.group) * p.splits;
         values = p.in.parts + first * p.head_dim;
         sums = reinterpret_cast<float2*>(p.in.parts + all * p.head_dim) + first;
+        weighted = p.in.entropy_parts == nullptr
+                       ? nullptr
+                       : p.in.entropy_parts + int64_t{at.kv_head} * p.group * p.splits;
+    }
+    [[nodiscard]] __device__ int64_t place(int head, int split) const {
+        return int64_t{head} * splits + split;
+    }
+    [[nodiscard]] __device__ float4* four(int place_of_row, int split) const {
+        const int of_head = head_dim / 4;
+        return reinterpret_cast<float4*>(values + place(place_of_row / of_head, split) * head_dim) +
+               place_of_row % of_head;
+    }
+    // What merge() and put_entropies() ask.
+    [[nodiscard]] __device__ float4 value(int place_of_row, int split) const {
+        return __ldcg(four(place_of_row, split));
+    }
+    [[nodiscard]] __device__ float2 sum(int head, int split) const {
+        return __ldcg(sums + place(head, split));
+    }
+    [[nodiscard]] __device__ float weighted_sum(int head, int split) const {
+        return __ldcg(weighted + place(head, split));
     }
 };
-
-/// Splits of a head, added up: four channels of its values, relative to e^max.
-struct Merged {
-    float4 values = make_float4(0, 0, 0, 0);
-    float max = -INFINITY, sum = 0;
-
-    __device__ void rescale(float new_max) {
-        const float factor = expf(__fadd_rn(max, -new_max)); // 0 where nothing was added
-        values = make_float4(__fmul_rn(values.x, factor), __fmul_rn(values.y, factor),
-                             __fmul_rn(values.z, factor), __fmul_rn(values.w, factor));
-        sum = __fmul_rn(sum, factor);
-        max = new_max;
-    }
-    /// \param of_max  not above max
-    __device__ void add(const float4& of_values, float of_max, float of_sum) {
-        const float weight = expf(__fadd_rn(of_max, -max));
-        values = make_float4(fmaf(weight, of_values.x, values.x), fmaf(weight, of_values.y, values.y),
-                             fmaf(weight, of_values.z, values.z), fmaf(weight, of_values.w, values.w));
-        sum = fmaf(weight, of_sum, sum);
-    }
-};
-
-/// A team's share of a head's splits, for the four channels that `values` begins with: every `teams`-th run of splits, a run read at once.
-__device__ inline Merged merge_share(const Place& at, const float4* values, const float2* sums, int of_row,
-                                     int team, int teams) {
-    constexpr int at_once = static_cast<int>(decode::merge_at_once);
-    Merged mine;
-    for (int first = at.first_split + team * at_once; first <= at.last_split; first += teams * at_once) {
-        float4 value[at_once];
-        float2 sum[at_once];
-        float max = mine.max;
-#pragma unroll
-        for (int k = 0; k < at_once; ++k) {
-            value[k] = make_float4(0, 0, 0, 0);
-            sum[k] = make_float2(-INFINITY, 0);
-            if (first + k > at.last_split) continue;
-            value[k] = __ldcg(values + int64_t{first + k} * of_row);
-            sum[k] = __ldcg(sums + first + k);
-        }
-#pragma unroll
-        for (int k = 0; k < at_once; ++k)
-            max = fmaxf(max, sum[k].x);
-        mine.rescale(max);
-#pragma unroll
-        for (int k = 0; k < at_once; ++k) {
-            if (first + k <= at.last_split) mine.add(value[k], sum[k].x, sum[k].y);
-        }
-    }
-    return mine;
-}
-
-/// The last block's work. A thread has four channels of a head; where that leaves threads over, teams of them share the splits.
-/// \param memory  shared, [merge_teams - 1, group * head_dim / 4]
-__device__ inline void merge(const Parameters& p, const Place& at, const Parts& parts, Merged* memory,
-                             Sums* of_head, float* attended) {
-    const int of_row = p.head_dim / 4, all = p.group * of_row, thread = static_cast<int>(threadIdx.x);
-    const int teams = p.merge_teams, team = teams > 1 ? thread / all : 0;
-    const auto share = [&](int place) {
-        const int h = place / of_row;
-        const auto* const values =
-            reinterpret_cast<const float4*>(parts.values + int64_t{h} * p.splits * p.head_dim);
-        return merge_share(at, values + place % of_row, parts.sums + h * p.splits, of_row, team, teams);
-    };
-    const auto finish = [&](int place, const Merged& m) {
-        if (place % of_row == 0) of_head[place / of_row] = {m.max, m.sum, 0};
-        reinterpret_cast<float4*>(attended)[place] =
-            make_float4(m.values.x / m.sum, m.values.y / m.sum, m.values.z / m.sum, m.values.w / m.sum);
-    };
-    if (teams == 1) {
-        for (int place = thread; place < all; place += attention_threads)
-            finish(place, share(place));
-    } else {
-        Merged mine;
-        const int place = thread - team * all;
-        if (team < teams) mine = share(place);
-        if (team > 0 && team < teams) memory[(team - 1) * all + place] = mine;
-        __syncthreads();
-        for (int t = 1; t < teams && team == 0; ++t) {
-            const Merged other = memory[(t - 1) * all + place];
-            mine.rescale(fmaxf(mine.max, other.max));
-            mine.add(other.values, other.max, other.sum);
-        }
-        if (team == 0) finish(place, mine);
-    }
-    __syncthreads(); // of_head is there
-}
-
-/// -sum p log2 p of p = e^(score - max) / sum.
-__device__ inline float entropy_bits(float sum, float weighted) {
-    constexpr float bits = 1.44269504F; // 1 / ln 2
-    return fmaxf(__fadd_rn(logf(sum), -(weighted / sum)), 0.0F) * bits;
-}
-/// Of row 0's heads, by the block that has merged their splits: a warp a head, a lane a split.
-__device__ inline void put_entropies(const Parameters& p, const Place& at, const Parts& parts,
-                                     const Sums* of_head) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
-        const int head = at.kv_head * p.group + h;
-        const float* const left = p.in.entropy_parts + int64_t{head} * p.splits;
-        float weighted = 0;
-        for (int s = at.first_split + lane; s <= at.last_split; s += 32) {
-            const float2 sums = __ldcg(parts.sums + h * p.splits + s);
-            const float below = __fadd_rn(sums.x, -of_head[h].max);
-            weighted = fmaf(expf(below), fmaf(below, sums.y, __ldcg(left + s)), weighted);
-        }
-        weighted = warp_sum(weighted);
-        if (lane == 0) p.in.entropies[head] = entropy_bits(of_head[h].sum, weighted);
-    }
-}
 
 /// All that a block does once it knows what it reads.
-/// \param entries  row(number): where an entry of the split stands, counted from keys and values; own_row(): where the row's own stands
-///                 in the layer's cache; kept(): what dropout keeps of a lane's entries
+/// \param entries  as make_split()'s; own_row(): where the row's own stands in the layer's cache
 /// \param of_head  shared memory, [most_group]
 /// \param last     shared memory
 template <WeightType type, int HEADS, typename Entries>
-__device__ void attend(const Parameters& p, const Place& at, const Entries& entries, const Stored<type>* keys,
-                       const Stored<type>* values, Sums* of_head, bool& last) {
+__device__ void attend(const Parameters& p, const Place& at, const Entries& entries, Sums* of_head,
+                       bool& last) {
     const StepState state = *p.in.state;
     const int dim = p.head_dim, thread = static_cast<int>(threadIdx.x);
-    float* const queries = dynamic_shared<float>();
-    auto* const own_key = reinterpret_cast<Stored<type>*>(queries + p.group * dim);
-    auto* const own_value = reinterpret_cast<Stored<type>*>(queries + (p.group + 1) * dim);
-    float* const scores = queries + (p.group + 2) * dim;
-    float* const sums = scores + p.group * columns;
+    const SplitMemory<type> memory(p, dynamic_shared<float>());
 
     grid_dependency_wait();
-    prepare<type>(p, at, entries.own_row(), queries, own_key, own_value);
+    const LeftQkv qkv(p, at);
+    const Turn turn = turn_of(p.in.cos, p.in.sin, p.head.turned_pairs, at.position);
+    prepare_queries<type>(p, qkv, turn, memory.queries);
+    prepare_own<type>(p, at, qkv, turn, entries.own_row(), memory);
     __syncthreads();
-    make_scores<type, HEADS>(p, at, entries, reinterpret_cast<const uint4*>(keys),
-                             reinterpret_cast<const uint4*>(own_key), queries, scores);
-    __syncthreads();
-    make_weights(p, at, entries, state, scores, of_head);
-    __syncthreads();
-    add_values<type, HEADS>(p, at, entries, reinterpret_cast<const uint4*>(values),
-                            reinterpret_cast<const uint4*>(own_value), scores, sums);
+    make_split<type, HEADS>(p, at, entries, state, memory, of_head);
 
-    // What the warps have added up becomes the split's, or all there is.
+    // The split's sums, or all there is.
     const int in_use = at.last_split - at.first_split + 1;
     const Parts parts(p, at);
     float* const attended = p.in.attended + (at.row * p.in.heads + int64_t{at.kv_head} * p.group) * dim;
-    constexpr int of_warps = warps / (HEADS > 8 ? 4 : 2);
     for (int i = thread; i < p.group * dim / 4; i += attention_threads) {
-        const int h = i / (dim / 4);
-        float4 sum = reinterpret_cast<const float4*>(sums)[i];
-#pragma unroll
-        for (int w = 1; w < of_warps; ++w) {
-            const float4 other = reinterpret_cast<const float4*>(sums)[w * p.group * dim / 4 + i];
-            sum = make_float4(__fadd_rn(sum.x, other.x), __fadd_rn(sum.y, other.y), __fadd_rn(sum.z, other.z),
-                              __fadd_rn(sum.w, other.w));
-        }
+        const float4 sum = split_sum<HEADS>(p, memory.sums, i);
         if (in_use == 1) {
-            const float all = of_head[h].sum;
+            const float all = of_head[i / (dim / 4)].sum;
             reinterpret_cast<float4*>(attended)[i] =
                 make_float4(sum.x / all, sum.y / all, sum.z / all, sum.w / all);
         } else {
-            float* const to = parts.values + (int64_t{h} * p.splits + at.split) * dim;
-            reinterpret_cast<float4*>(to)[i % (dim / 4)] = sum;
+            *parts.four(i, at.split) = sum;
         }
     }
     const bool entropies = at.row == 0 && p.in.entropies != nullptr;
     if (in_use > 1) {
         if (thread < p.group) {
-            const int64_t place = thread * p.splits + at.split;
+            const int64_t place = parts.place(thread, at.split);
             parts.sums[place] = make_float2(of_head[thread].max, of_head[thread].sum);
-            if (entropies)
-                p.in.entropy_parts[int64_t{at.kv_head} * p.group * p.splits + place] =
-                    of_head[thread].weighted;
+            if (entropies) parts.weighted[place] = of_head[thread].weighted;
         }
         __syncthreads();
         if (thread == 0) {
@@ -487,8 +444,16 @@ __device__ void attend(const Parameters& p, const Place& at, const Entries& entr
         }
         __syncthreads();
         if (!last) return;
-        merge(p, at, parts, reinterpret_cast<Merged*>(scores), of_head, attended);
-        if (entropies) put_entropies(p, at, parts, of_head);
+        const int of_row = dim / 4;
+        merge({0, 1, p.group * of_row, of_row, p.merge_teams}, at.first_split, at.last_split, parts,
+              reinterpret_cast<Merged*>(memory.scores),
+              [&](int place, const Merged& m) { finish_place(m, place, of_row, attended, of_head); });
+        __syncthreads(); // of_head is there
+        if (entropies) {
+            for (int h = thread / 32; h < p.group; h += warps)
+                put_entropy(at.first_split, at.last_split, parts, h, of_head[h],
+                            p.in.entropies + at.kv_head * p.group + h);
+        }
     } else if (entropies && thread < p.group) {
         p.in.entropies[at.kv_head * p.group + thread] =
             entropy_bits(of_head[thread].sum, of_head[thread].weighted);
@@ -498,31 +463,43 @@ __device__ void attend(const Parameters& p, const Place& at, const Entries& entr
             make_float2(of_head[thread].max, of_head[thread].sum);
 }
 
-/// What both launchers make of their inputs. \param start  called with the kernel's instance: start.template operator()<type, HEADS>(p)
-template <typename Start>
-void launch_attention(const DecodeAttentionInputs& in, const Start& start) {
+/// Kernels' numbers of a launch's inputs.
+[[nodiscard]] inline Parameters parameters_of(const DecodeAttentionInputs& in) {
     RL_ASSERT(in.kv_heads > 0 && in.heads % in.kv_heads == 0);
     const int64_t group = in.heads / in.kv_heads;
     RL_ASSERT(group >= 1 && group <= decode::most_group);
     RL_ASSERT(in.head_dim > 0 && in.head_dim <= decode::most_head_dim);
-    const Parameters p{in,
-                       masks(in.dropout),
-                       static_cast<int>(group),
-                       static_cast<int>(in.head_dim),
-                       static_cast<int>(decode::splits(in.capacity)),
-                       static_cast<int>(decode::merge_teams(group, in.head_dim)),
-                       static_cast<float>(in.query_scale / std::sqrt(static_cast<double>(in.head_dim))),
-                       static_cast<float>(in.cap),
-                       head_numbers(in)};
-    const LaunchShape shape = decode::attention(in.kv_heads, group, in.head_dim, in.rows, in.capacity);
-    with_type(in.type, [&]<WeightType type>() {
+    return {in,
+            masks(in.dropout),
+            static_cast<int>(group),
+            static_cast<int>(in.head_dim),
+            static_cast<int>(decode::splits(in.capacity)),
+            static_cast<int>(decode::merge_teams(group, in.head_dim)),
+            static_cast<float>(in.query_scale / std::sqrt(static_cast<double>(in.head_dim))),
+            static_cast<float>(in.cap),
+            head_numbers(in)};
+}
+/// Calls the kernel's instance: start.template operator()<type, HEADS>().
+template <typename Start>
+auto with_type_and_heads(const DecodeAttentionInputs& in, const Start& start) {
+    const int64_t group = in.heads / in.kv_heads;
+    return with_type(in.type, [&]<WeightType type>() {
         RL_ASSERT(in.head_dim % per_vector<type> == 0);
-        if (group == 1) return start.template operator()<type, 1>(p, shape);
-        if (group == 2) return start.template operator()<type, 2>(p, shape);
-        if (group <= 4) return start.template operator()<type, 4>(p, shape);
-        if (group <= 8) return start.template operator()<type, 8>(p, shape);
-        return start.template operator()<type, 16>(p, shape);
+        if (group == 1) return start.template operator()<type, 1>();
+        if (group == 2) return start.template operator()<type, 2>();
+        if (group <= 4) return start.template operator()<type, 4>();
+        if (group <= 8) return start.template operator()<type, 8>();
+        return start.template operator()<type, 16>();
     });
+}
+
+/// What both launchers make of their inputs. \param start  called with the kernel's instance: start.template operator()<type, HEADS>(p, shape)
+template <typename Start>
+void launch_attention(const DecodeAttentionInputs& in, const Start& start) {
+    const Parameters p = parameters_of(in);
+    const LaunchShape shape = decode::attention(in.kv_heads, p.group, in.head_dim, in.rows, in.capacity);
+    with_type_and_heads(
+        in, [&]<WeightType type, int HEADS>() { start.template operator()<type, HEADS>(p, shape); });
 }
 
 } // namespace refreshlab::kernels::RL_GPU::attention

@@ -1,4 +1,4 @@
-#include "kernels/cuda/decode/attention.cuh"
+#include "kernels/cuda/decode/attention_entries.cuh"
 
 /// attended[r, h] = sum_j m_j p_j v_j, p = softmax_j(q k_j / sqrt(head_dim)), over the columns (position - window, position) of the cache
 /// and, as the last key, row r's own at `position`; m is the dropout mask of row r > 0, scaled, else 1. Before it q and k get their norm
@@ -27,46 +27,12 @@ namespace {
 
 using namespace attention;
 
-/// Entries of a split of a dense cache: columns beside each other.
-struct Columns {
-    int64_t own;
-    [[nodiscard]] __device__ int row(int number) const { return number; }
-    [[nodiscard]] __device__ int64_t own_row() const { return own; }
-    __device__ void kept(const shared::MaskStream& stream, const Place& at, int block, int within,
-                         bool (&keeps)[of_lane]) const {
-        const shared::Philox4 draws =
-            shared::mask_draws(stream, static_cast<uint32_t>(at.begin + block) / shared::mask_block,
-                               static_cast<uint32_t>(within));
-#pragma unroll
-        for (int i = 0; i < of_lane; ++i)
-            keeps[i] = shared::mask_draw_keeps(stream, draws, static_cast<uint32_t>(i));
-    }
-};
-
 template <WeightType type, int HEADS>
 __global__ void __launch_bounds__(attention_threads, 2) decode_attention_kernel(const Parameters p) {
     __shared__ Sums of_head[most_group];
     __shared__ bool last;
     grid_allow_dependents();
-    // The state stands there since before the step, and the columns that are read since earlier steps.
-    Place at;
-    if (!find_row(p, at)) return;
-    const int window = static_cast<int>(p.in.window);
-    const int first = window > 0 && at.position >= window ? at.position - window + 1 : 0;
-    if (!find_split(at, first, at.position)) return;
-    const int dim = p.head_dim;
-    const int64_t begin = int64_t{at.kv_head} * p.in.capacity + at.begin;
-    const Stored<type>* const keys = static_cast<const Stored<type>*>(p.in.k_cache) + begin * dim;
-    const Stored<type>* const values = static_cast<const Stored<type>*>(p.in.v_cache) + begin * dim;
-    // 128 bytes at a time, from the first visible column on.
-    constexpr int line = 128 / static_cast<int>(sizeof(Stored<type>));
-    for (int i = at.low * dim + static_cast<int>(threadIdx.x) * line; i < at.cached * dim;
-         i += attention_threads * line) {
-        prefetch_l2(keys + i);
-        prefetch_l2(values + i);
-    }
-    const Columns entries{int64_t{at.kv_head} * p.in.capacity + at.position};
-    attend<type, HEADS>(p, at, entries, keys, values, of_head, last);
+    attend_split<DenseSource<type>, type, HEADS>(p, of_head, last, nullptr);
 }
 
 } // namespace

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-/// The kernels of a decode step on the device: five a layer, with one before the layers and the head after them; where weights have 16
-/// bits, MC rows have a sixth (mc_attention.h), and norms over whole rows have launches of their own (norm_rows). Pointers are the device's. Nothing here waits, allocates or copies; every CUDA error is
+/// The kernels of a decode step on the device: five a layer, with one before the layers and the head after them; on GPUs with clusters of
+/// blocks two of the five are one where the token's row is alone (qkv_attention.h). Where weights have 16 bits, MC rows have a sixth (mc_attention.h), and norms over whole rows have launches of their own (norm_rows). Pointers are the device's. Nothing here waits, allocates or copies; every CUDA error is
 /// thrown as DeviceFailure.
 ///
 /// rows     1 + N: row 0 is the token's, the others are MC rows of the same token (reference/refresh.md, 6.3). Row r has the same

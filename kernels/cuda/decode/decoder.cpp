@@ -4,6 +4,7 @@
 #include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/decode/device_lists.h"
 #include "kernels/cuda/decode/mc_attention.h"
+#include "kernels/cuda/decode/qkv_attention.h"
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/rows_pass.h"
@@ -369,11 +370,6 @@ private:
         qkv.matrices[1] = layer.k;
         qkv.matrices[2] = layer.v;
         qkv.out = data(m_qkv);
-        launch_norm_product(qkv, stream);
-
-        if (m_model.qk_norm_whole)
-            launch_norm_rows(qk_norms(m_model, layer, data(m_qkv), true, key.rows, state()), stream);
-
         DecodeAttentionInputs attention{heads_of(m_model, layer, key.cache)};
         attention.state = state();
         attention.qkv = data(m_qkv);
@@ -410,9 +406,16 @@ private:
         const bool apart = key.rows > 1 && decode::mc_rows_apart(m_model.type) && !key.cache.listed();
         attention.rows = apart ? 1 : key.rows;
         attention.dependent = true;
-        launch_decode_attention(attention, stream);
-        if (apart) launch_mc_rows(attention, key.rows, stream);
-
+        if (const QkvAttentionInputs joined{qkv, attention};
+            !m_model.qk_norm_whole && runs_qkv_attention(joined)) {
+            launch_qkv_attention(joined, stream);
+        } else {
+            launch_norm_product(qkv, stream);
+            if (m_model.qk_norm_whole)
+                launch_norm_rows(qk_norms(m_model, layer, data(m_qkv), true, key.rows, state()), stream);
+            launch_decode_attention(attention, stream);
+            if (apart) launch_mc_rows(attention, key.rows, stream);
+        }
         launch_onto(key, layer.o, layer.o_norm, data(m_attended),
                     dropout(key, index, DropoutSite::attention_output), stream);
     }

@@ -41,26 +41,25 @@ struct Masks {
             1.0F / (1.0F - site.probability)};
 }
 
+[[nodiscard]] inline LaunchConfig config_of(const LaunchShape& shape, bool dependent) {
+    return {dim3(shape.grid[0], shape.grid[1], shape.grid[2]),
+            dim3(shape.block[0], shape.block[1], shape.block[2]), shape.shared_bytes, dependent,
+            shape.cluster};
+}
 template <typename... P, typename... A>
 void launch_step(bool dependent, void (*kernel)(P...), const LaunchShape& shape, void* stream,
                  A&&... arguments) {
-    launch_either(dependent, kernel, dim3(shape.grid[0], shape.grid[1], shape.grid[2]),
-                  dim3(shape.block[0], shape.block[1], shape.block[2]), shape.shared_bytes,
-                  static_cast<cudaStream_t>(stream), static_cast<A&&>(arguments)...);
+    launch_as(config_of(shape, dependent), kernel, static_cast<cudaStream_t>(stream),
+              static_cast<A&&>(arguments)...);
 }
 
 /// Calls `body` with the type as a constant: body.template operator()<type>().
 template <typename Body>
-void with_type(WeightType type, const Body& body) {
-    switch (type) {
-    case WeightType::f32:
-        return body.template operator()<WeightType::f32>();
-    case WeightType::bf16:
-        return body.template operator()<WeightType::bf16>();
-    case WeightType::f16:
-        return body.template operator()<WeightType::f16>();
-    }
-    RL_ASSERT(false);
+auto with_type(WeightType type, const Body& body) {
+    if (type == WeightType::f32) return body.template operator()<WeightType::f32>();
+    if (type == WeightType::bf16) return body.template operator()<WeightType::bf16>();
+    RL_ASSERT(type == WeightType::f16);
+    return body.template operator()<WeightType::f16>();
 }
 /// And with the rows that a block of a product holds, 1 or decode::mc_rows_held: body.template operator()<type, rows>().
 template <typename Body>

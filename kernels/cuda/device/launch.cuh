@@ -10,22 +10,41 @@
 /// What every kernel's file begins with: launches, their errors, and what a block has.
 namespace refreshlab::kernels::RL_GPU {
 
+/// How a kernel is launched, beside its arguments.
+struct LaunchConfig {
+    dim3 grid, block;
+    size_t shared_bytes = 0; ///< dynamic; beyond 48 KB it must have been allowed (allow_shape)
+    bool dependent = false;  ///< launch_dependent()
+    unsigned cluster =
+        1; ///< blocks of a cluster, beside each other along x (cluster.cuh); more than 8 must have been allowed, too
+};
+
 namespace detail {
 
 #ifdef REFRESHLAB_SIMT
+inline bool is_sm_90() {
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking for the device");
+    return major >= 9;
+}
+template <typename... P>
+int clusters_at_once(void (*kernel)(P...), const LaunchConfig& config) {
+    return simt::runs_clusters(reinterpret_cast<const void*>(kernel), config.cluster) ? 1 : 0;
+}
+
 template <typename... P, typename... A>
-void launch(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-            cudaStream_t stream, A&&... arguments) {
+void launch(const LaunchConfig& config, void (*kernel)(P...), cudaStream_t stream, A&&... arguments) {
     struct Parameters {
         void (*kernel)(P...);
         std::tuple<P...> values;
     };
     simt::Launch launch;
     launch.kernel = reinterpret_cast<const void*>(kernel);
-    launch.grid = grid;
-    launch.block = block;
-    launch.shared_bytes = shared_bytes;
-    launch.dependent = dependent;
+    launch.grid = config.grid;
+    launch.block = config.block;
+    launch.shared_bytes = config.shared_bytes;
+    launch.dependent = config.dependent;
+    launch.cluster = config.cluster;
     launch.parameters = std::make_shared<Parameters>(Parameters{kernel, {static_cast<P>(arguments)...}});
     launch.parameter_bytes = sizeof(Parameters);
     launch.body = [](const void* parameters) {
@@ -35,34 +54,72 @@ void launch(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t 
     check(simt::launch(launch, stream), "launching a kernel");
 }
 #else
-/// Of the first device that was asked; those of one program are of a kind.
-inline bool has_dependent_launches() {
-    static const bool has = [] {
+/// Dependent launches and clusters. Of the first device that was asked; those of one program are of a kind.
+inline bool is_sm_90() {
+    static const bool is = [] {
         int device = 0, major = 0;
         check(cudaGetDevice(&device), "asking for the device");
         check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
               "asking for the compute capability");
         return major >= 9;
     }();
-    return has;
+    return is;
+}
+
+/// What the runtime is told, with attributes that must live as long.
+struct RuntimeConfig {
+    cudaLaunchAttribute attributes[2]{};
+    cudaLaunchConfig_t config{};
+    RuntimeConfig(const LaunchConfig& from, cudaStream_t stream) {
+        config.gridDim = from.grid;
+        config.blockDim = from.block;
+        config.dynamicSmemBytes = from.shared_bytes;
+        config.stream = stream;
+        config.attrs = attributes;
+        if (from.dependent && is_sm_90()) {
+            cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+            attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+            attribute.val.programmaticStreamSerializationAllowed = 1;
+        }
+        if (from.cluster > 1) {
+            cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+            attribute.id = cudaLaunchAttributeClusterDimension;
+            attribute.val.clusterDim.x = from.cluster;
+            attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+        }
+    }
+    RuntimeConfig(const RuntimeConfig&) = delete;
+    RuntimeConfig& operator=(const RuntimeConfig&) = delete;
+};
+
+/// 0: the device has no such clusters.
+template <typename... P>
+int clusters_at_once(void (*kernel)(P...), const LaunchConfig& config) {
+    const RuntimeConfig asked(config, nullptr);
+    int at_once = 0;
+    return cudaOccupancyMaxActiveClusters(&at_once, kernel, &asked.config) == cudaSuccess ? at_once : 0;
 }
 
 template <typename... P, typename... A>
-void launch(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-            cudaStream_t stream, A&&... arguments) {
-    cudaLaunchConfig_t config{};
-    config.gridDim = grid;
-    config.blockDim = block;
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &attribute;
-    config.numAttrs = dependent && has_dependent_launches() ? 1 : 0;
-    check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...), "launching a kernel");
+void launch(const LaunchConfig& config, void (*kernel)(P...), cudaStream_t stream, A&&... arguments) {
+    const RuntimeConfig asked(config, stream);
+    check(cudaLaunchKernelEx(&asked.config, kernel, static_cast<P>(arguments)...), "launching a kernel");
 }
 #endif
+
+/// Asks for what a kernel does not have without asking: much dynamic shared memory, clusters of more blocks than every device has.
+template <typename... P>
+cudaError_t allow_shape(void (*kernel)(P...), const LaunchConfig& config) {
+    constexpr size_t always_there = 40 * 1024; // of 48 KB, the rest for static variables
+    constexpr unsigned portable_blocks = 8;
+    cudaError_t status = cudaSuccess;
+    if (config.shared_bytes > always_there)
+        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(config.shared_bytes));
+    if (status == cudaSuccess && config.cluster > portable_blocks)
+        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    return status;
+}
 
 } // namespace detail
 
@@ -71,7 +128,7 @@ void launch(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t 
 template <typename... P, typename... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
             A&&... arguments) {
-    detail::launch(false, kernel, grid, block, shared_bytes, stream, static_cast<A&&>(arguments)...);
+    detail::launch({grid, block, shared_bytes}, kernel, stream, static_cast<A&&>(arguments)...);
 }
 
 /// As launch(), and the kernel may begin before the one in front of it has ended: what it reads or writes of that one's memory comes
@@ -79,19 +136,24 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cu
 template <typename... P, typename... A>
 void launch_dependent(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                       A&&... arguments) {
-    detail::launch(true, kernel, grid, block, shared_bytes, stream, static_cast<A&&>(arguments)...);
+    detail::launch({grid, block, shared_bytes, true}, kernel, stream, static_cast<A&&>(arguments)...);
 }
 
-/// launch() or launch_dependent(); and dynamic shared memory beyond what a kernel has without asking is asked for.
+/// As `config` says; what the kernel does not have without asking is asked for.
 template <typename... P, typename... A>
-void launch_either(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-                   cudaStream_t stream, A&&... arguments) {
-    constexpr size_t always_there = 40 * 1024; // of 48 KB, the rest for static variables
-    if (shared_bytes > always_there)
-        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(shared_bytes)),
-              "asking for shared memory");
-    detail::launch(dependent, kernel, grid, block, shared_bytes, stream, static_cast<A&&>(arguments)...);
+void launch_as(const LaunchConfig& config, void (*kernel)(P...), cudaStream_t stream, A&&... arguments) {
+    check(detail::allow_shape(kernel, config), "asking for shared memory or clusters");
+    detail::launch(config, kernel, stream, static_cast<A&&>(arguments)...);
+}
+
+/// Whether the device runs the kernel in such clusters. Not before sm_90.
+template <typename... P>
+[[nodiscard]] bool clusters_run(const LaunchConfig& config, void (*kernel)(P...)) {
+    if (!detail::is_sm_90()) return false;
+    const bool allowed =
+        detail::allow_shape(kernel, config) == cudaSuccess && detail::clusters_at_once(kernel, config) > 0;
+    if (!allowed) (void)cudaGetLastError(); // the next question is about something else
+    return allowed;
 }
 
 /// Of a dependent launch: until the kernels in front have ended and their memory is seen.

@@ -115,7 +115,8 @@ TEST_CASE("a plan's launches are those of a step, in its order", "[bench]") {
                       [](const PlannedLaunch& l) { return l.dependent; }));
 
     const auto same = [](const LaunchShape& a, const LaunchShape& b) {
-        return a.grid == b.grid && a.block == b.block && a.shared_bytes == b.shared_bytes;
+        return a.grid == b.grid && a.block == b.block && a.shared_bytes == b.shared_bytes &&
+               a.cluster == b.cluster;
     };
     namespace decode = kernels::decode;
     CHECK(same(launches.front().shape, decode::embed(3)));
@@ -132,13 +133,22 @@ TEST_CASE("a plan's launches are those of a step, in its order", "[bench]") {
                decode::mc_product(type, 64, 96, 3, decode::mc_onto_outputs_per_block)));
     CHECK(same(launches.back().shape, decode::mc_product(type, 1000, 64, 3, decode::mc_outputs_per_block)));
 
-    const auto alone = plan_step(shape_of("64x96x2x4x2x16x1000", 300));
+    DecodeShape without_clusters = shape_of("64x96x2x4x2x16x1000", 300);
+    without_clusters.clusters = false;
+    const auto alone = plan_step(without_clusters);
     CHECK(same(launch_of(alone, "q|k|v").shape, decode::product(64 + 2 * 32, 64, 1)));
     CHECK(same(launch_of(alone, "attention").shape, decode::attention(2, 2, 16, 1, 301)));
     CHECK(same(launch_of(alone, "o").shape, decode::product(64, 64, 1)));
     CHECK(same(launch_of(alone, "gate|up").shape, decode::product(96, 64, 1)));
     CHECK(same(launch_of(alone, "down").shape, decode::product(64, 96, 1)));
     CHECK(same(alone.back().shape, decode::product(1000, 64, 1, decode::head_outputs_per_block)));
+    // By clusters q|k|v and attention are one launch, if the token's row is alone.
+    const auto joined = plan_step(shape_of("64x96x2x4x2x16x1000", 300));
+    CHECK(joined.size() == alone.size() - 2);
+    CHECK(joined[1].kernel == DecodeKernel::qkv_attention);
+    CHECK(same(joined[1].shape, decode::qkv_attention(2, 2, 16, 64, 301)));
+    CHECK(joined[1].shape.cluster == 4);
+    CHECK(std::string(joined[2].part) == "o");
     // In f32 MC rows have no launch of their own.
     const auto wide = plan_step(shape_of("64x96x2x4x2x16x1000", 300, 3, WeightType::f32));
     CHECK(wide.size() == alone.size());
@@ -152,6 +162,7 @@ TEST_CASE("a plan's launches are those of a step, in its order", "[bench]") {
 
 TEST_CASE("a plan reads what a sliding window leaves", "[bench]") {
     DecodeShape shape = shape_of("64x96x2x4x2x16x1000", 1000);
+    shape.clusters = false;
     shape.windows = {0, 300};
     const auto launches = plan_step(shape);
     const int64_t column = 2 * 2 * 16 * 2;
@@ -172,7 +183,9 @@ TEST_CASE("a plan reads what a sliding window leaves", "[bench]") {
 
 TEST_CASE("MC rows read a matrix once for many of them, and the cache once for a tile", "[bench]") {
     const auto plan = [](int64_t rows, WeightType type = WeightType::bf16) {
-        return plan_step(shape_of("64x96x1x4x2x16x1000", 300, rows, type));
+        DecodeShape shape = shape_of("64x96x1x4x2x16x1000", 300, rows, type);
+        shape.clusters = false;
+        return plan_step(shape);
     };
     for (const int64_t rows : {1, 2, 9, 17, 25}) {
         INFO("rows " << rows);
@@ -292,8 +305,8 @@ TEST_CASE("bytes in flight bound a launch that asks for few", "[bench]") {
     CHECK(step.launches.back().bound == Bound::memory);
     CHECK(step.launches.back().parts_us[static_cast<size_t>(Bound::in_flight)] == Approx(0).margin(1e-9));
     // Who asks early hides the latency, where launches are dependent.
-    CHECK(step.launches[1].gap_us == Approx(h200.dependent_gap_us)); // q|k|v
-    CHECK(step.launches[2].gap_us == Approx(h200.dependent_gap_us)); // attention
+    CHECK(step.launches[1].gap_us == Approx(h200.dependent_gap_us)); // q|k|v and attention
+    CHECK(step.launches[2].gap_us == Approx(h200.dependent_gap_us)); // o
     CHECK(step.launches[0].gap_us ==
           Approx(h200.gap_us + h200.latency_ns * 1e-3)); // the first is no dependent one
     const PredictedStep older = predict_step(shape_of(student_3b, 2048), device_model("rtx3090"), {});
@@ -306,8 +319,8 @@ TEST_CASE("a step's answers are a chain at the end of its head, and read no memo
     const PredictedStep without = predict_step(shape, h200, {});
     shape.top_k = 8;
     const PredictedStep step = predict_step(shape, h200, {});
-    REQUIRE(step.launches.size() == 142);
-    REQUIRE(without.launches.size() == 142);
+    REQUIRE(step.launches.size() == 114);
+    REQUIRE(without.launches.size() == 114);
     // 128,256 logits, 64 a block; 2,004 blocks, 64 a group: (max, sums) and eight keys of each, written and read.
     const kernels::decode::LaunchTraffic &head = step.launches.back().launch.traffic,
                                          &bare = without.launches.back().launch.traffic;
@@ -321,7 +334,8 @@ TEST_CASE("entropies of attention are one read more where splits are merged, and
           "[bench]") {
     DecodeShape shape = shape_of(student_3b, 2048);
     shape.top_k = 8;
-    const DeviceModel& h200 = device_model("h200");
+    DeviceModel h200 = device_model("h200");
+    h200.cluster_latency_ns = 0; // clusters merge splits in shared memory
     const PredictedStep without = predict_step(shape, h200, {});
     shape.entropies = true;
     const PredictedStep with = predict_step(shape, h200, {});
@@ -348,8 +362,8 @@ TEST_CASE("attention rows cost what they bring over the bus", "[bench]") {
           Approx(28 * 24 * 2049 * 2 / h200.bus_bandwidth * 1e6));
     const int64_t scores = 24 * (2049 + 2) * 4;
     shape.taps = 0;
-    CHECK(launch_of(plan_step(shape), "attention", 5).traffic.activations_written + scores ==
-          with.launches[1 + 5 * 5 + 1].launch.traffic.activations_written);
+    CHECK(launch_of(plan_step(shape), "q|k|v attention", 5).traffic.activations_written + scores ==
+          with.launches[1 + 5 * 4].launch.traffic.activations_written);
 
     // In bins of 16 keys, as 2,049 of 8 are more than 256: the scores are read all the same.
     shape.taps = 28;
@@ -378,14 +392,59 @@ TEST_CASE("attention rows cost what they bring over the bus", "[bench]") {
     CHECK(to_json(report)["attention_rows"]["host_bytes"] == 28 * 24 * 129 * 2);
 }
 
-TEST_CASE("a layer without MLP has three launches", "[bench]") {
+TEST_CASE("a layer without MLP has two launches", "[bench]") {
     DecodeShape shape = shape_of("64x96x3x4x2x16x1000", 300);
     shape.has_mlp = {true, false, true};
     const auto launches = plan_step(shape);
-    CHECK(launches.size() == 1 + 5 + 3 + 5 + 1);
-    CHECK(launches[8].layer == 1);
-    CHECK(std::string(launches[8].part) == "o");
-    CHECK(launches[9].layer == 2);
+    CHECK(launches.size() == 1 + 4 + 2 + 4 + 1);
+    CHECK(launches[6].layer == 1);
+    CHECK(std::string(launches[6].part) == "o");
+    CHECK(launches[7].layer == 2);
+}
+
+TEST_CASE("clusters join q|k|v and attention: the bytes of both, one gap and no reads of L2 between",
+          "[bench]") {
+    const DeviceModel& h200 = device_model("h200");
+    DeviceModel plain = h200;
+    plain.cluster_latency_ns = 0;
+    const PredictedStep joined = predict_step(shape_of(student_3b, 2048), h200, {}),
+                        apart = predict_step(shape_of(student_3b, 2048), plain, {});
+    REQUIRE(joined.launches.size() == apart.launches.size() - 28);
+    const PredictedLaunch &one = joined.launches[1], &product = apart.launches[1],
+                          &attention = apart.launches[2];
+    CHECK(one.launch.traffic.matrices == product.launch.traffic.matrices);
+    CHECK(one.launch.traffic.cache == attention.launch.traffic.cache);
+    CHECK(one.launch.traffic.cache_written == attention.launch.traffic.cache_written);
+    CHECK(one.launch.traffic.small_weights ==
+          product.launch.traffic.small_weights + attention.launch.traffic.small_weights);
+    CHECK(one.launch.multiply_adds == product.launch.multiply_adds + attention.launch.multiply_adds);
+    // Eight clusters of 16 blocks, which every block leaves its numbers in twice.
+    CHECK(one.launch.busy_blocks == 128);
+    CHECK(one.chain_us() == Approx((h200.l2_latency_ns + 2 * h200.cluster_latency_ns) * 1e-3));
+    CHECK(one.gap_us == Approx(h200.dependent_gap_us));
+    CHECK(joined.floor_us == Approx(apart.floor_us));
+    CHECK(joined.predicted_us < apart.predicted_us - 28 * 0.5);
+    // Two things one after the other: no faster than the memory allows each.
+    CHECK(one.predicted_us() - one.chain_us() - one.gap_us >= product.floor_us() + attention.floor_us());
+    CHECK(joined.share_of_floor() >= 0.85);
+    // A launch beside MC rows, or with matrices in blocks, is none of clusters.
+    CHECK(predict_step(shape_of(student_3b, 2048, 2), h200, {}).launches.size() == 142 + 28);
+}
+
+TEST_CASE("occupancy of clusters: none crosses a group of SMs", "[bench]") {
+    DeviceModel h200 = device_model("h200");
+    LaunchShape shape{{16, 8, 1}, {256, 1, 1}, 0, 16};
+    // 8 blocks an SM, 16 SMs a group: 8 clusters of 16 in each of 8 groups.
+    CHECK(occupancy_of(shape, h200, 32, 0).resident == 8 * 8 * 16);
+    shape.cluster = 1;
+    CHECK(occupancy_of(shape, h200, 32, 0).resident == 8 * 132);
+    shape.cluster = 12; // one block an SM: 4 SMs of each group are left over
+    CHECK(occupancy_of(shape, h200, 255, 0).resident == 8 * 12);
+    h200.cluster_sms = 10;
+    shape.cluster = 16;
+    const Occupancy none = occupancy_of(shape, h200, 255, 0);
+    CHECK(none.resident == 0);
+    CHECK(none.limit == OccupancyLimit::clusters);
 }
 
 TEST_CASE("ptxas says what a kernel takes", "[bench]") {
@@ -508,8 +567,8 @@ TEST_CASE("a report of a plan says that it predicts, and has its keys", "[bench]
 TEST_CASE("registers of a build stand in the plan and count", "[bench]") {
     kernels::BuiltKernels built;
     built.with_nvcc = true;
-    for (const char* kernel : {"embed_kernel", "norm_product_kernel", "decode_attention_kernel",
-                               "product_onto_kernel", "norm_gate_up_kernel", "head_kernel"})
+    for (const char* kernel : {"embed_kernel", "qkv_attention_kernel", "product_onto_kernel",
+                               "norm_gate_up_kernel", "head_kernel"})
         built.kernels.push_back({kernel, "(k::WeightType)1, 1", 90, 128, 0, 24, 40, 0});
     const PlanReport report = report_of(student_3b, "h100", 1, built);
     CHECK(report.step.knows_registers());

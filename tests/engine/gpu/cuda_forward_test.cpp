@@ -340,12 +340,12 @@ TEST_CASE("a step gives the device one graph, and waits and allocates nothing", 
         (void)step(*twin.gpu, *twin.gpu_cache, 2, Origin::student);
     const simt::Activity activity = simt::take_activity();
     REQUIRE(activity.graph_launches == 3);
-    REQUIRE(activity.launches.size() == 3 * (1 + 5 * 2 + 1));
+    REQUIRE(activity.launches.size() == 3 * (1 + 4 * 2 + 1));
     REQUIRE(activity.device_waits + activity.stream_waits + activity.event_waits == 0);
     REQUIRE(activity.allocations + activity.frees == 0);
     // Every launch but the first begins beside the end of the one in front.
     for (size_t i = 0; i < activity.launches.size(); ++i)
-        REQUIRE(activity.launches[i].dependent == (i % 12 != 0));
+        REQUIRE(activity.launches[i].dependent == (i % 10 != 0));
 }
 
 TEST_CASE("attention rows come along with a device's step; hooks that see more get the plain way", "[gpu]") {

@@ -38,7 +38,10 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
         {WeightType::bf16, q4_0, numbers, numbers, {}, 330, false, {4, 3, 64}},
         {WeightType::f32, numbers, numbers, numbers, {true, false, true}, 330, true, {3, 3, 288}}};
     for (const Kind& kind : kinds) {
-        for (const int64_t rows : {1, 2, 9, 10, 20, 40}) {
+        // -1: the token's row alone on a GPU that has no clusters.
+        for (const int64_t rows_of : {-1, 1, 2, 9, 10, 20, 40}) {
+            const int64_t rows = std::abs(rows_of);
+            shape.clusters = rows_of > 0;
             shape.type = kind.type;
             shape.form = kind.form;
             shape.embedding_form = kind.embedding;
@@ -53,6 +56,7 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
             shape.context = 300;
             shape.capacity = 520;
             const PlanModel m(shape);
+            const simt::Settings before = simt::set_settings({0, shape.clusters ? 90 : 89});
             const auto decoder = gpu::make_decoder(m.model);
             const Array<float> logits(static_cast<size_t>(rows * shape.vocab), "logits");
             DeviceStep step;
@@ -63,7 +67,8 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
             (void)simt::take_activity();
             decoder->step(m.cache, step, nullptr);
             const simt::Activity activity = simt::take_activity();
-            CAPTURE(rows);
+            simt::set_settings(before);
+            CAPTURE(rows_of);
             REQUIRE(activity.graph_launches == 1);
             require_same(plan_step(shape), activity.launches);
         }

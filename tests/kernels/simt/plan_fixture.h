@@ -105,6 +105,7 @@ inline void require_same(const decode::PlannedLaunch& planned, const simt::Launc
         REQUIRE(made.block[i] == planned.shape.block[i]);
     }
     REQUIRE(made.shared_bytes == planned.shape.shared_bytes);
+    REQUIRE(made.cluster == planned.shape.cluster);
     REQUIRE(made.dependent == planned.dependent);
 }
 

@@ -1,4 +1,5 @@
 #include "kernels/cuda/device/async_copy.cuh"
+#include "kernels/cuda/device/cluster.cuh"
 #include "kernels/cuda/device/mma.cuh"
 #include "tests/kernels/simt/planted.h"
 
@@ -153,6 +154,64 @@ __global__ void blocks_write_one_kernel(float* out, bool apart) {
     out[apart ? blockIdx.x : 0] = 1;
 }
 
+__device__ void cluster_barrier(bool there) {
+    if (!there) return;
+    cluster_arrive();
+    cluster_wait();
+}
+
+/// out[block] = in[block before it in the cluster]. Each block brings its numbers to the next one.
+__global__ void bring_in_cluster_kernel(const float* in, float* out, int cluster, ClusterMistake mistake) {
+    float* const tile = dynamic_shared<float>();
+    const int rank = static_cast<int>(blockIdx.x) % cluster, lane = static_cast<int>(threadIdx.x);
+    const int i = static_cast<int>(blockIdx.x) * 32 + lane;
+    const int next = mistake == ClusterMistake::rank_outside       ? cluster
+                     : mistake == ClusterMistake::block_stays_away ? rank
+                                                                   : (rank + 1) % cluster;
+    cluster_barrier(mistake != ClusterMistake::not_begun);
+    in_cluster_block(tile, next)[lane] = in[i];
+    if (mistake == ClusterMistake::block_stays_away && rank == 1) return;
+    cluster_barrier(mistake != ClusterMistake::no_barrier);
+    out[i] = tile[lane];
+    if (mistake == ClusterMistake::no_wait) cluster_arrive();
+    if (mistake == ClusterMistake::arrives_twice) {
+        cluster_arrive();
+        cluster_arrive();
+    }
+    if (mistake == ClusterMistake::no_arrival) cluster_wait();
+}
+
+/// out[block] = in[next block of the cluster], read from its shared memory.
+__global__ void read_in_cluster_kernel(const float* in, float* out, int cluster, ClusterMistake mistake) {
+    float* const tile = dynamic_shared<float>();
+    __shared__ float own[32];
+    const int rank = static_cast<int>(blockIdx.x) % cluster, lane = static_cast<int>(threadIdx.x);
+    const int i = static_cast<int>(blockIdx.x) * 32 + lane;
+    tile[lane] = own[lane] = in[i];
+    cluster_arrive();
+    if (mistake == ClusterMistake::after_arrival) tile[lane] = 0; // the others may have read it already
+    cluster_wait();
+    const float other =
+        in_cluster_block(mistake == ClusterMistake::static_memory ? own : tile, (rank + 1) % cluster)[lane];
+    if (mistake == ClusterMistake::read_late) tile[lane] = 0;
+    out[i] = other;
+    if (mistake == ClusterMistake::leaves_early) return;
+    cluster_barrier(true);
+    tile[lane] = 0; // all have read
+}
+
+/// The cluster's first block counts what the others have written to global memory.
+__global__ void sum_in_cluster_kernel(float* parts, float* out, int cluster, bool barrier) {
+    const int rank = static_cast<int>(blockIdx.x) % cluster;
+    if (threadIdx.x == 0) parts[blockIdx.x] = 1;
+    cluster_barrier(barrier);
+    if (rank > 0 || threadIdx.x > 0) return;
+    float sum = 0;
+    for (int b = 0; b < cluster; ++b)
+        sum += parts[static_cast<int>(blockIdx.x) + b];
+    out[static_cast<int>(blockIdx.x) / cluster] = sum;
+}
+
 __device__ uint32_t pair_of(uint16_t low, uint16_t high) {
     return low | static_cast<uint32_t>(high) << 16U;
 }
@@ -274,6 +333,26 @@ void launch_with(int threads, size_t shared_bytes) {
 }
 void blocks_write_one(float* out, bool apart) {
     launch(blocks_write_one_kernel, 2, 1, 0, nullptr, out, apart);
+}
+LaunchConfig in_clusters(int blocks, int cluster) {
+    return {static_cast<unsigned>(blocks), 32, 32 * sizeof(float), false, static_cast<unsigned>(cluster)};
+}
+void bring_in_cluster(const float* in, float* out, int blocks, int cluster, ClusterMistake mistake) {
+    launch_as(in_clusters(blocks, cluster), bring_in_cluster_kernel, nullptr, in, out, cluster, mistake);
+}
+void read_in_cluster(const float* in, float* out, int blocks, int cluster, ClusterMistake mistake) {
+    launch_as(in_clusters(blocks, cluster), read_in_cluster_kernel, nullptr, in, out, cluster, mistake);
+}
+void sum_in_cluster(float* parts, float* out, int blocks, int cluster, bool barrier) {
+    launch_as(in_clusters(blocks, cluster), sum_in_cluster_kernel, nullptr, parts, out, cluster, barrier);
+}
+void cluster_without_asking(int cluster) {
+    detail::launch({static_cast<unsigned>(cluster), 32, 0, false, static_cast<unsigned>(cluster)},
+                   nothing_kernel, nullptr);
+}
+bool cluster_runs(int cluster) {
+    return clusters_run({static_cast<unsigned>(cluster), 32, 0, false, static_cast<unsigned>(cluster)},
+                        bring_in_cluster_kernel);
 }
 void multiply(const uint16_t* a, const uint16_t* b, float* d, bool bf16, bool by_ldmatrix) {
     launch(bf16 ? multiply_kernel<true> : multiply_kernel<false>, 1, 32, 0, nullptr, a, b, d, by_ldmatrix);

@@ -49,6 +49,29 @@ RL_EXPORT void static_index(const int* index, float* out);
 RL_EXPORT void launch_with(int threads, size_t shared_bytes);
 /// Two blocks write one number.
 RL_EXPORT void blocks_write_one(float* out, bool apart);
+enum class ClusterMistake : uint8_t {
+    none,
+    not_begun,        ///< no barrier before another block's memory is written
+    no_barrier,       ///< between what is brought and its reader
+    block_stays_away, ///< from a barrier
+    no_wait,          ///< behind an arrival
+    arrives_twice,
+    no_arrival, ///< in front of a wait
+    rank_outside,
+    after_arrival, ///< a write between arrival and wait
+    read_late,     ///< a write while others still read
+    leaves_early,
+    static_memory, ///< of another block
+};
+/// Each block of a cluster brings its 32 numbers to the next one: out[block] = in[the block before it]. First half of the mistakes.
+RL_EXPORT void bring_in_cluster(const float* in, float* out, int blocks, int cluster, ClusterMistake mistake);
+/// Each block reads the next one's: out[block] = in[the block behind it]. Second half.
+RL_EXPORT void read_in_cluster(const float* in, float* out, int blocks, int cluster, ClusterMistake mistake);
+/// Blocks of a cluster leave 1 in global memory, and its first one adds that up.
+RL_EXPORT void sum_in_cluster(float* parts, float* out, int blocks, int cluster, bool barrier);
+/// A cluster of so many blocks of a kernel that has not asked for more than 8; and whether it may run.
+RL_EXPORT void cluster_without_asking(int cluster);
+RL_EXPORT bool cluster_runs(int cluster);
 /// d = a b + c of one warp by mma_m16n8k16; a [16, 16], b [16, 8] row-major halves or bf16, d [16, 8]. Fragments by ldmatrix or by hand.
 RL_EXPORT void multiply(const uint16_t* a, const uint16_t* b, float* d, bool bf16, bool by_ldmatrix);
 /// Votes and sums of a warp of 32: ballot, any, all, add, max, min, or.

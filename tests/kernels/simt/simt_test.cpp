@@ -280,6 +280,104 @@ TEST_CASE("a launch that the architecture cannot run is refused", "[simt]") {
     REQUIRE_THAT(message, ContainsSubstring("sm_89 has 101376"));
 }
 
+/// Numbers of blocks of 32, each moved by `blocks` within its cluster.
+std::vector<float> moved_in_clusters(const std::vector<float>& in, size_t cluster, size_t by) {
+    std::vector<float> out(in.size());
+    for (size_t i = 0; i < in.size(); ++i) {
+        const size_t block = i / 32, first = block / cluster * cluster;
+        out[i] = in[(first + (block - first + by) % cluster) * 32 + i % 32];
+    }
+    return out;
+}
+
+TEST_CASE("blocks of a cluster reach each other's shared memory", "[simt]") {
+    for (const int cluster : {1, 2, 4, 8, 16}) {
+        const int blocks = 3 * cluster;
+        const auto n = static_cast<size_t>(32 * blocks), of = static_cast<size_t>(cluster);
+        const Array<float> in(ramp(n), "in", Contents::read_only);
+        simt::in_orders(orders, [&](uint64_t) {
+            const Array<float> brought(n, "brought"), read(n, "read"),
+                parts(static_cast<size_t>(blocks), "parts"), sums(3, "sums");
+            planted::bring_in_cluster(in.data(), brought.data(), blocks, cluster,
+                                      planted::ClusterMistake::none);
+            REQUIRE(brought.values() == moved_in_clusters(ramp(n), of, of - 1));
+            planted::read_in_cluster(in.data(), read.data(), blocks, cluster, planted::ClusterMistake::none);
+            REQUIRE(read.values() == moved_in_clusters(ramp(n), of, 1));
+            planted::sum_in_cluster(parts.data(), sums.data(), blocks, cluster, true);
+            REQUIRE(sums.values() == std::vector<float>(3, static_cast<float>(cluster)));
+        });
+    }
+}
+
+TEST_CASE("mistakes of the blocks of a cluster are found in every order", "[simt]") {
+    need_look();
+    const Array<float> in(ramp(32 * 8), "in", Contents::read_only);
+    const auto end = [&](auto kernel, planted::ClusterMistake mistake) {
+        const Array<float> out(32 * 8, "out");
+        return fault_of([&] { kernel(in.data(), out.data(), 8, 4, mistake); });
+    };
+    using enum planted::ClusterMistake;
+    const auto bring = planted::bring_in_cluster, read = planted::read_in_cluster;
+    simt::in_orders(orders, [&](uint64_t) {
+        REQUIRE_FAULT(end(bring, not_begun), "bring_in_cluster_kernel",
+                      ContainsSubstring("another block of its cluster, which may not have begun"));
+        REQUIRE_FAULT(end(bring, no_barrier), "bring_in_cluster_kernel",
+                      ContainsSubstring("nobody has written") ||
+                          ContainsSubstring("(no barrier of the cluster between)") ||
+                          ContainsSubstring("which may have ended"));
+        REQUIRE_FAULT(
+            end(bring, block_stays_away), "bring_in_cluster_kernel",
+            ContainsSubstring("waits at a barrier of the cluster that not all threads reach: of block (") &&
+                ContainsSubstring("thread (0, 0, 0) has ended"));
+        REQUIRE_FAULT(end(bring, no_wait), "bring_in_cluster_kernel",
+                      ContainsSubstring("ends and has not waited for the barrier of the cluster"));
+        REQUIRE_FAULT(end(bring, arrives_twice), "bring_in_cluster_kernel",
+                      ContainsSubstring("has not waited for the one before"));
+        REQUIRE_FAULT(end(bring, no_arrival), "bring_in_cluster_kernel",
+                      ContainsSubstring("has not arrived at it"));
+        REQUIRE_FAULT(end(bring, rank_outside), "bring_in_cluster_kernel",
+                      ContainsSubstring("asks for block 4 of a cluster that has 4"));
+        for (const planted::ClusterMistake late : {after_arrival, read_late}) {
+            REQUIRE_FAULT(
+                end(read, late), "read_in_cluster_kernel",
+                ContainsSubstring("of dynamic shared memory") &&
+                    ContainsSubstring("another block of its cluster (no barrier of the cluster between)"));
+        }
+        REQUIRE_FAULT(end(read, leaves_early), "read_in_cluster_kernel",
+                      ContainsSubstring("another block of its cluster, which may have ended"));
+        REQUIRE_FAULT(end(read, static_memory), "read_in_cluster_kernel",
+                      ContainsSubstring("what is not its own dynamic shared memory"));
+        const Array<float> parts(8, "parts"), sums(2, "sums");
+        REQUIRE_FAULT(fault_of([&] { planted::sum_in_cluster(parts.data(), sums.data(), 8, 4, false); }),
+                      "sum_in_cluster_kernel",
+                      ContainsSubstring("reads byte ") &&
+                          (ContainsSubstring("nobody has written") ||
+                           ContainsSubstring("another block of its cluster")));
+    });
+}
+
+TEST_CASE("clusters that the architecture does not run are refused", "[simt]") {
+    const Array<float> in(ramp(32 * 32), "in", Contents::read_only), out(32 * 32, "out");
+    const auto of = [&](int blocks, int cluster) {
+        return fault_of([&] {
+            planted::bring_in_cluster(in.data(), out.data(), blocks, cluster, planted::ClusterMistake::none);
+        });
+    };
+    REQUIRE_THAT(of(6, 4), ContainsSubstring("launch: a grid of 6 blocks in clusters of 4"));
+    REQUIRE_THAT(of(17, 17), ContainsSubstring("launch: clusters of 17 blocks; sm_90 runs 16"));
+    REQUIRE(fault_of([] { planted::cluster_without_asking(8); }).empty());
+    REQUIRE_THAT(fault_of([] { planted::cluster_without_asking(9); }),
+                 ContainsSubstring("launch: clusters of 9 blocks; sm_90 runs 8"));
+    REQUIRE(planted::cluster_runs(16));
+    REQUIRE_FALSE(planted::cluster_runs(17));
+    const simt::Settings before = simt::set_settings({0, 89});
+    const std::string message = of(4, 2);
+    const bool runs = planted::cluster_runs(2);
+    simt::set_settings(before);
+    REQUIRE_THAT(message, ContainsSubstring("launch: clusters of 2 blocks; sm_89 runs 1"));
+    REQUIRE_FALSE(runs);
+}
+
 TEST_CASE("what was launched is told", "[simt]") {
     (void)simt::take_activity();
     const Array<float> in(ramp(100), "in"), middle(100, "middle"), out(100, "out");
