@@ -75,6 +75,48 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
     }
 }
 
+TEST_CASE("a step has the same bits with clusters and without, and beside MC rows", "[simt][decode]") {
+    Random random(1246);
+    decode::DecodeShape shape;
+    shape.hidden = 64;
+    shape.ffn = 96;
+    shape.layers = 3;
+    shape.heads = 6;
+    shape.kv_heads = 2;
+    shape.head_dim = 16;
+    shape.vocab = 330;
+    shape.windows = {0, 100, 0};
+    shape.qk_norm = true;
+    shape.capacity = 520;
+    constexpr int64_t context = 510;
+    PlanModel m(shape, [&] { return static_cast<float>(random.uniform(-0.3, 0.4)); });
+    const auto logits_of = [&](int architecture, int64_t rows, size_t launches) {
+        const simt::Settings before = simt::set_settings({0, architecture});
+        const auto decoder = gpu::make_decoder(m.model);
+        std::vector<float> all;
+        for (const int64_t position : {context, context + 1, context + 2}) { // over the end of a split
+            const Array<float> logits(static_cast<size_t>(rows * shape.vocab), "logits");
+            DeviceStep step;
+            step.token = static_cast<int32_t>(position % 7);
+            step.position = position;
+            step.rows = rows;
+            step.logits = logits.data();
+            (void)simt::take_activity();
+            decoder->step(m.cache, step, nullptr);
+            REQUIRE(simt::take_activity().launches.size() == launches);
+            const std::vector<float> got = logits.values();
+            all.insert(all.end(), got.begin(), got.begin() + shape.vocab);
+        }
+        simt::set_settings(before);
+        return all;
+    };
+    const std::vector<float> alone = logits_of(90, 1, 1 + 4 * 3 + 1);
+    REQUIRE(std::ranges::all_of(alone, [](float x) { return std::isfinite(x); }));
+    REQUIRE(std::ranges::any_of(alone, [&](float x) { return x != alone[0]; }));
+    REQUIRE(logits_of(89, 1, 1 + 5 * 3 + 1) == alone);
+    REQUIRE(logits_of(90, 4, 1 + 6 * 3 + 1) == alone);
+}
+
 TEST_CASE("a step whose attention rows go to the host is launched as planned", "[simt][decode]") {
     decode::DecodeShape shape;
     shape.hidden = shape.ffn = 64;

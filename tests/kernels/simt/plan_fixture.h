@@ -2,9 +2,11 @@
 
 #include "kernels/cuda/decode/decoder.h"
 #include "kernels/decode/decode_plan.h"
+#include "kernels/shared/half_types.h"
 #include "tests/kernels/simt/decode_fixture.h"
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,10 +18,11 @@ namespace gpu = kernels::RL_GPU;
 using simt::Array;
 using simt::Contents;
 
-/// A model whose numbers say nothing, where kernels see it.
+/// A model whose numbers say nothing, where kernels see it: zeros, or what `draw` makes in bf16.
 class PlanModel {
 public:
-    explicit PlanModel(const decode::DecodeShape& s) {
+    explicit PlanModel(const decode::DecodeShape& s, std::function<float()> draw = {})
+        : m_draw(std::move(draw)) {
         model.type = s.type;
         model.hidden = model.width = s.hidden;
         model.ffn = s.ffn;
@@ -89,8 +92,14 @@ public:
 private:
     uint8_t* numbers(int64_t n, WeightType type) { return bytes(n * bytes_of(type)); }
     uint8_t* bytes(int64_t n) {
-        return m_memory.emplace_back(std::vector<uint8_t>(static_cast<size_t>(n), 0), "numbers").data();
+        std::vector<uint8_t> of_model(static_cast<size_t>(n), 0);
+        for (size_t i = 0; m_draw && i + 2 <= of_model.size(); i += 2) {
+            const uint16_t number = shared::float_to_bf16(m_draw());
+            std::memcpy(of_model.data() + i, &number, sizeof number);
+        }
+        return m_memory.emplace_back(of_model, "numbers").data();
     }
+    std::function<float()> m_draw;
     std::deque<Array<uint8_t>> m_memory;
 };
 
