@@ -56,9 +56,9 @@ bool Machine::constant(const void* at, size_t bytes) {
     return first + bytes <= m_constant_end;
 }
 
-std::span<Cell> Machine::shared_cells(const Block& block, const void* at, size_t bytes) {
+std::span<Cell> Machine::shared_cells(Block& block, const void* at, size_t bytes) {
     const auto* const byte = static_cast<const std::byte*>(at);
-    auto& cells = m_blocks[static_cast<size_t>(&block - m_blocks.data())].cells;
+    auto& cells = block.cells;
     if (byte >= block.dynamic && byte + bytes <= block.dynamic + cells.size())
         return std::span(cells).subspan(static_cast<size_t>(byte - block.dynamic), bytes);
     if (byte >= m_module->shared && byte + bytes <= m_module->shared + m_module->cells.size())
@@ -66,7 +66,7 @@ std::span<Cell> Machine::shared_cells(const Block& block, const void* at, size_t
     return {};
 }
 
-std::string Machine::bytes_text(const void* at, const Region* region) const {
+std::string Machine::bytes_text(const void* at, const Region* region) {
     const auto* const byte = static_cast<const std::byte*>(at);
     if (region != nullptr) return "byte " + std::to_string(byte - region->first) + " of " + region->name;
     if (const Block* const block = block_of(at, 1))
@@ -237,7 +237,7 @@ void Machine::access(const void* at, size_t bytes, Access access, const void* pl
     if (const std::span<Cell> cells = shared_cells(*m_block, at, bytes); !cells.empty())
         return look_at_bytes(cells, access, at, nullptr, place);
     if (m_blocks.size() > 1) {
-        if (const Block* const other = block_of(at, bytes)) {
+        if (Block* const other = block_of(at, bytes)) {
             look_at_other_block(*other, place);
             return look_at_bytes(shared_cells(*other, at, bytes), access, at, nullptr, place);
         }

@@ -109,7 +109,7 @@ void* Machine::in_cluster_block(const void* mine, unsigned rank, const void* pla
     return m_blocks[rank].dynamic + (byte - m_block->dynamic);
 }
 
-const Block* Machine::block_of(const void* at, size_t bytes) const {
+Block* Machine::block_of(const void* at, size_t bytes) {
     const auto* const byte = static_cast<const std::byte*>(at);
     const auto found = std::ranges::find_if(m_blocks, [&](const Block& block) {
         return byte >= block.dynamic && byte + bytes <= block.dynamic + m_launch->shared_bytes;
@@ -118,7 +118,7 @@ const Block* Machine::block_of(const void* at, size_t bytes) const {
 }
 
 /// An access to another block's shared memory: it must have begun, and not end before.
-void Machine::look_at_other_block(const Block& block, const void* place) {
+void Machine::look_at_other_block(Block& block, const void* place) {
     if (m_thread->waited == 0)
         fault(place,
               "is in shared memory of another block of its cluster, which may not have begun: no barrier of "
@@ -126,12 +126,11 @@ void Machine::look_at_other_block(const Block& block, const void* place) {
     if (block.ended)
         fault(place, "is in shared memory of another block of its cluster, which may have ended: no barrier "
                      "of the cluster comes after it");
-    auto& used = m_blocks[static_cast<size_t>(&block - m_blocks.data())];
     const auto until = static_cast<uint16_t>(m_thread->arrived + 1);
-    if (until <= used.needed_until) return;
-    used.needed_until = until;
-    used.user = m_thread;
-    used.user_place = place;
+    if (until <= block.needed_until) return;
+    block.needed_until = until;
+    block.user = m_thread;
+    block.user_place = place;
 }
 
 } // namespace refreshlab::simt

@@ -190,6 +190,7 @@ void Machine::begin_block(uint16_t rank, uint64_t number) {
         t.index = unflatten(i, extent);
         t.number = static_cast<uint16_t>(rank * m_slots + i);
         t.rank = rank;
+        t.first = static_cast<unsigned>(rank * m_slots);
         t.arrived = t.waited = 0;
         t.state = Thread::State::ready;
         t.dependency_waited = false;

@@ -52,6 +52,7 @@ struct Thread {
     uint3 index{};
     uint16_t number = 0; ///< in the cluster, whose blocks have whole warps
     uint16_t rank = 0;   ///< of its block in the cluster
+    unsigned first = 0;  ///< number of its block's first thread
     /// Barriers of the cluster: it has arrived at so many, and waited for so many.
     uint16_t arrived = 0, waited = 0;
     State state = State::ready;
@@ -175,9 +176,11 @@ private:
     [[nodiscard]] std::span<const std::unique_ptr<Thread>> threads_of(const Block& block) const;
     [[nodiscard]] bool all_of(const Block& block, Thread::State state) const;
     [[nodiscard]] bool any_of(const Block& block, Thread::State state) const;
-    [[nodiscard]] const Block* block_of(const void* at, size_t bytes) const;
-    void look_at_other_block(const Block& block, const void* place);
-    [[nodiscard]] bool of_my_block(uint16_t number) const { return number / m_slots == m_thread->rank; }
+    [[nodiscard]] Block* block_of(const void* at, size_t bytes);
+    void look_at_other_block(Block& block, const void* place);
+    [[nodiscard]] bool of_my_block(uint16_t number) const {
+        return unsigned{number} - m_thread->first < m_slots;
+    }
     [[nodiscard]] std::string at(const Thread& thread, const void* place) const;
     [[nodiscard]] Module& module_of(const void* kernel);
 
@@ -185,14 +188,14 @@ private:
     void look_at_bytes(std::span<Cell> cells, Access access, const void* at, const Region* region,
                        const void* place);
     [[nodiscard]] bool ordered(uint16_t other, uint16_t clock) const;
-    [[nodiscard]] std::string bytes_text(const void* at, const Region* region) const;
+    [[nodiscard]] std::string bytes_text(const void* at, const Region* region);
     [[nodiscard]] const void* whole_place(uint32_t low) const;
     [[noreturn]] void race(const Cell& cell, bool with_write, Access access, const void* at,
                            const Region* region, const void* place, const std::string& why);
     void check_other_launches(const Cell& cell, bool with_write, Access access, const void* at,
                               const Region* region, const void* place);
     [[nodiscard]] bool constant(const void* at, size_t bytes);
-    std::span<Cell> shared_cells(const Block& block, const void* at, size_t bytes);
+    std::span<Cell> shared_cells(Block& block, const void* at, size_t bytes);
 
     const Launch* m_launch = nullptr;
     Module* m_module = nullptr;
