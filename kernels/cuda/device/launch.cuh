@@ -2,6 +2,8 @@
 
 #include "kernels/cuda/device/runtime.h"
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -22,7 +24,7 @@ struct LaunchConfig {
 namespace detail {
 
 #ifdef REFRESHLAB_SIMT
-inline bool is_sm_90() {
+inline bool has_sm_90(const void* /*kernel*/) {
     int major = 0;
     check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking for the device");
     return major >= 9;
@@ -54,29 +56,38 @@ void launch(const LaunchConfig& config, void (*kernel)(P...), cudaStream_t strea
     check(simt::launch(launch, stream), "launching a kernel");
 }
 #else
-/// Dependent launches and clusters. Of the first device that was asked; those of one program are of a kind.
-inline bool is_sm_90() {
-    static const bool is = [] {
-        int device = 0, major = 0;
-        check(cudaGetDevice(&device), "asking for the device");
+/// Whether a kernel, on the present device, has dependent launches and clusters: the device does, and runs code that was compiled for it. Code
+/// of an older architecture, which the driver has translated for a newer device, waits for no launch and has no clusters.
+/// The first kernel of a device answers for all, as all kernels of a build are compiled for the same architectures.
+inline bool has_sm_90(const void* kernel) {
+    enum : int { unknown, no, yes };
+    static std::array<std::atomic<int>, 16> answers{}; // of devices
+    int device = 0;
+    check(cudaGetDevice(&device), "asking for the device");
+    std::atomic<int>& answer = answers[static_cast<size_t>(device) % answers.size()];
+    if (answer == unknown || static_cast<size_t>(device) >= answers.size()) {
+        constexpr int sm_90_ptx = 90;
+        int major = 0;
+        cudaFuncAttributes code{};
         check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
               "asking for the compute capability");
-        return major >= 9;
-    }();
-    return is;
+        check(cudaFuncGetAttributes(&code, kernel), "asking for a kernel's code");
+        answer = major >= 9 && code.ptxVersion >= sm_90_ptx ? yes : no;
+    }
+    return answer == yes;
 }
 
 /// What the runtime is told, with attributes that must live as long.
 struct RuntimeConfig {
     cudaLaunchAttribute attributes[2]{};
     cudaLaunchConfig_t config{};
-    RuntimeConfig(const LaunchConfig& from, cudaStream_t stream) {
+    RuntimeConfig(const LaunchConfig& from, const void* kernel, cudaStream_t stream) {
         config.gridDim = from.grid;
         config.blockDim = from.block;
         config.dynamicSmemBytes = from.shared_bytes;
         config.stream = stream;
         config.attrs = attributes;
-        if (from.dependent && is_sm_90()) {
+        if (from.dependent && has_sm_90(kernel)) {
             cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
             attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
             attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -95,14 +106,14 @@ struct RuntimeConfig {
 /// 0: the device has no such clusters.
 template <typename... P>
 int clusters_at_once(void (*kernel)(P...), const LaunchConfig& config) {
-    const RuntimeConfig asked(config, nullptr);
+    const RuntimeConfig asked(config, reinterpret_cast<const void*>(kernel), nullptr);
     int at_once = 0;
     return cudaOccupancyMaxActiveClusters(&at_once, kernel, &asked.config) == cudaSuccess ? at_once : 0;
 }
 
 template <typename... P, typename... A>
 void launch(const LaunchConfig& config, void (*kernel)(P...), cudaStream_t stream, A&&... arguments) {
-    const RuntimeConfig asked(config, stream);
+    const RuntimeConfig asked(config, reinterpret_cast<const void*>(kernel), stream);
     check(cudaLaunchKernelEx(&asked.config, kernel, static_cast<P>(arguments)...), "launching a kernel");
 }
 #endif
@@ -132,7 +143,7 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cu
 }
 
 /// As launch(), and the kernel may begin before the one in front of it has ended: what it reads or writes of that one's memory comes
-/// after grid_dependency_wait(). Needs sm_90; before it the kernel begins later and is right all the same.
+/// after grid_dependency_wait(). Needs sm_90, and code compiled for it; else the kernel begins later and is right all the same.
 template <typename... P, typename... A>
 void launch_dependent(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                       A&&... arguments) {
@@ -146,10 +157,10 @@ void launch_as(const LaunchConfig& config, void (*kernel)(P...), cudaStream_t st
     detail::launch(config, kernel, stream, static_cast<A&&>(arguments)...);
 }
 
-/// Whether the device runs the kernel in such clusters. Not before sm_90.
+/// Whether the device runs the kernel in such clusters. Not before sm_90, and not code that was compiled for an older architecture.
 template <typename... P>
 [[nodiscard]] bool clusters_run(const LaunchConfig& config, void (*kernel)(P...)) {
-    if (!detail::is_sm_90()) return false;
+    if (!detail::has_sm_90(reinterpret_cast<const void*>(kernel))) return false;
     const bool allowed =
         detail::allow_shape(kernel, config) == cudaSuccess && detail::clusters_at_once(kernel, config) > 0;
     if (!allowed) (void)cudaGetLastError(); // the next question is about something else
