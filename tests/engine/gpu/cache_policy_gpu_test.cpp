@@ -154,9 +154,9 @@ TEST_CASE(
                    is_plain = std::ranges::find(layer_by_layer, method.name) != layer_by_layer.end();
         CHECK((is_listed || is_plain || method.name == "full"));
         CHECK(activity.graph_launches == (is_plain ? 0 : fed));
-        CHECK(launches_of(activity, "list_attention_kernel") == (is_listed ? fed * layers : 0));
+        CHECK(launches_of(activity, "qkv_list_attention_kernel") == (is_listed ? fed * layers : 0));
         CHECK(launches_of(activity, "list_edits_kernel") == (is_listed ? fed : 0));
-        CHECK(launches_of(activity, "decode_attention_kernel") == (method.name == "full" ? fed * layers : 0));
+        CHECK(launches_of(activity, "qkv_attention_kernel") == (method.name == "full" ? fed * layers : 0));
         CHECK(difference(*got.recording(), *expected.recording()) == "");
         CHECK(difference_of(*got.student_cache(), *expected.student_cache()) == "");
     }
