@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/base/origin.h"
+#include "engine/model/sampler.h"
 #include "kernels/ops/row_summary.h"
 
 #include <ATen/core/Tensor.h>
@@ -25,6 +26,18 @@ struct McRequest {
     bool attention = true, attention_output = false, mlp_output = false; ///< sites
 };
 
+/// A token that is drawn from a step's row, by temperature.
+struct DrawAsk {
+    SamplerConfig sampler; ///< temperature > 0 (asserted)
+    double share = 0;      ///< uniform_number() of Draw::token
+    bool ranked = false;   ///< and its place in the row (kernels::token_ranks)
+};
+/// What choose_token() gives for it, by a forward that has no need of the row on the host.
+struct Drawn {
+    Choice choice;
+    std::optional<int32_t> rank; ///< where it was asked for and is known
+};
+
 /// Which rows of a pass get logits.
 enum class Rows : uint8_t {
     none, ///< skips the head and what follows the last layer's K/V
@@ -40,9 +53,10 @@ struct StepInputs {
     Origin origin = Origin::none;   ///< of the columns that are appended
     Rows rows = Rows::last;         ///< prefill() only: the others give their one row
     /// Gives the rows themselves; false: they end with the pass, but that step() gives a row whose statistics were asked for and are not
-    /// finite: who chooses a token has to search it.
+    /// finite: who chooses a token has to search it. So it does with a row of which not all of `draw` is answered.
     bool logits = true;
     std::optional<kernels::RowAsk> ask;   ///< read off every row that gets logits, in one pass over it
+    std::optional<DrawAsk> draw;          ///< step() only, beside `ask` (asserted)
     McRequest mc;                         ///< step() only
     std::span<LayerHooks* const> hooks{}; ///< see and steer the layers; not null (asserted)
 };
@@ -52,6 +66,7 @@ struct StepInputs {
 struct StepOutputs {
     at::Tensor logits;                        ///< [rows, vocab] fp32 on the model's device; undefined without
     std::vector<kernels::RowSummary> summary; ///< [rows]; empty where nothing was asked
+    std::optional<Drawn> drawn;               ///< nothing: nobody asked, or the row is needed, which is given
     at::Tensor mc_logits;                     ///< [N, vocab] fp32, device; undefined without MC rows
 };
 
@@ -63,7 +78,8 @@ struct CacheStep {
 
 /// Of step(), once it has answered: its row is given (StepInputs::logits).
 [[nodiscard]] inline bool gives_row(const StepInputs& in, const StepOutputs& out) {
-    return in.logits || (!out.summary.empty() && !out.summary[0].statistics.finite);
+    const bool undrawn = in.draw && (!out.drawn || (in.draw->ranked && !out.drawn->rank));
+    return in.logits || undrawn || (!out.summary.empty() && !out.summary[0].statistics.finite);
 }
 
 /// The forward pass of one model over one cache. `PlainForward` is the oracle. A faster forward must give its numbers:

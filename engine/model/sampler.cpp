@@ -178,24 +178,33 @@ std::optional<std::vector<Candidate>> most_likely(std::vector<Candidate> candida
     return std::nullopt;
 }
 
-/// Some filter takes tokens away.
-bool cuts(const Row& row, const SamplerConfig& sampler) {
-    return (sampler.top_k > 0 && sampler.top_k < row.vocab()) || sampler.top_p < 1.0 || sampler.min_p > 0.0;
+/// top-k takes tokens away.
+bool counts(int64_t vocab, const SamplerConfig& sampler) {
+    return sampler.top_k > 0 && sampler.top_k < vocab;
+}
+/// Filters that look at weights may.
+bool cuts_by_weight(const SamplerConfig& sampler) {
+    return sampler.top_p < 1.0 || sampler.min_p > 0.0;
+}
+/// Some filter may.
+bool cuts(int64_t vocab, const SamplerConfig& sampler) {
+    return counts(vocab, sampler) || cuts_by_weight(sampler);
+}
+
+/// What the filters leave of the k most likely tokens, which stand in this order.
+std::vector<Candidate> filtered_first(std::vector<Candidate> first, const SamplerConfig& sampler) {
+    if (!cuts_by_weight(sampler)) return first;
+    double total = 0;
+    for (const Candidate& c : first)
+        total += c.weight;
+    auto kept = most_likely(first, total, sampler);
+    return kept ? std::move(*kept) : std::move(first);
 }
 
 /// Keeps what the filters let through, in the order of transformers: top-k, top-p over what is left, min-p.
 std::vector<Candidate> filtered(const Row& row, const SamplerConfig& sampler) {
     const double temperature = sampler.temperature;
-    const bool cuts_further = sampler.top_p < 1.0 || sampler.min_p > 0.0;
-    if (sampler.top_k > 0 && sampler.top_k < row.vocab()) {
-        std::vector<Candidate> first = row.first(sampler.top_k, temperature);
-        if (!cuts_further) return first;
-        double total = 0;
-        for (const Candidate& c : first)
-            total += c.weight;
-        auto kept = most_likely(first, total, sampler);
-        return kept ? std::move(*kept) : std::move(first);
-    }
+    if (counts(row.vocab(), sampler)) return filtered_first(row.first(sampler.top_k, temperature), sampler);
     // The nucleus of a row is mostly a handful of tokens: look among the likely ones first.
     const double total = sampler.top_p < 1.0 ? row.total(temperature) : 0.0;
     for (const double least : {1e-3, 1e-7, 1e-300}) {
@@ -206,6 +215,25 @@ std::vector<Candidate> filtered(const Row& row, const SamplerConfig& sampler) {
         if (last) return candidates;
     }
     return {};
+}
+
+/// Walks over candidates by id, to where their weights reach this share of their sum.
+int32_t drawn_of(std::vector<Candidate> candidates, double share) {
+    // Ids ascending, as where nothing is filtered.
+    std::ranges::sort(candidates, {}, &Candidate::id);
+    double mass = 0;
+    for (const Candidate& c : candidates)
+        mass += c.weight;
+    const double target = share * mass;
+    double reached = 0;
+    int32_t drawn = candidates.front().id;
+    for (const Candidate& c : candidates) {
+        if (c.weight <= 0.0) continue; // underflow or -inf: never drawn, not even by a rounding of the sum
+        drawn = c.id;
+        reached += c.weight;
+        if (reached > target) break;
+    }
+    return drawn;
 }
 
 } // namespace
@@ -230,7 +258,7 @@ std::vector<double> token_probabilities(const at::Tensor& logits, const SamplerC
         p[static_cast<size_t>(row.best())] = 1.0;
         return p;
     }
-    if (cuts(row, sampler)) {
+    if (cuts(row.vocab(), sampler)) {
         for (const Candidate& c : filtered(row, sampler))
             p[static_cast<size_t>(c.id)] = c.weight;
     } else {
@@ -259,24 +287,48 @@ Choice choose_token(const at::Tensor& logits, const SamplerConfig& sampler, uint
     const Row row(logits, statistics);
     if (sampler.temperature <= 0.0) return row.choice(row.best());
     const double share = uniform_number(seed, position, attempt, Draw::token);
-    if (!cuts(row, sampler)) return row.choice(row.at_share(share, sampler.temperature));
+    if (!cuts(row.vocab(), sampler)) return row.choice(row.at_share(share, sampler.temperature));
 
-    std::vector<Candidate> candidates = filtered(row, sampler);
-    // Ids ascending, as where nothing is filtered.
-    std::ranges::sort(candidates, {}, &Candidate::id);
-    double mass = 0;
-    for (const Candidate& c : candidates)
-        mass += c.weight;
-    const double target = share * mass;
-    double reached = 0;
-    int32_t drawn = candidates.front().id;
-    for (const Candidate& c : candidates) {
-        if (c.weight <= 0.0) continue; // underflow or -inf: never drawn, not even by a rounding of the sum
-        drawn = c.id;
-        reached += c.weight;
-        if (reached > target) break;
+    return row.choice(drawn_of(filtered(row, sampler), share));
+}
+
+std::optional<DrawNeeds> draw_needs(const SamplerConfig& sampler, int64_t vocab, int64_t most) {
+    RL_ASSERT(sampler.temperature > 0.0);
+    if (!cuts(vocab, sampler)) return DrawNeeds{.token = true};
+    const int64_t keys = std::min(vocab, most);
+    if (!counts(vocab, sampler)) return DrawNeeds{.keys = keys, .total = sampler.top_p < 1.0};
+    if (sampler.top_k <= most) return DrawNeeds{.keys = sampler.top_k};
+    // The share of more than that is unknown, but a floor may lie among those that are.
+    if (sampler.top_p < 1.0 || sampler.min_p <= 0.0) return std::nullopt;
+    return DrawNeeds{.keys = keys};
+}
+
+std::optional<Choice> choose_among(const KnownOfRow& row, const SamplerConfig& sampler, double share) {
+    const kernels::TopK& largest = row.largest;
+    RL_ASSERT(row.statistics.finite && !largest.ids.empty() && cuts(row.vocab, sampler));
+    const double top = row.statistics.top1_logit;
+    const auto count = static_cast<int64_t>(largest.ids.size());
+    const int64_t wanted = counts(row.vocab, sampler) ? sampler.top_k : row.vocab;
+    std::vector<Candidate> known;
+    for (int64_t i = 0; i < std::min(count, wanted); ++i) {
+        const auto at = static_cast<size_t>(i);
+        known.push_back({std::exp((static_cast<double>(largest.logits[at]) - top) / sampler.temperature),
+                         largest.ids[at]});
     }
-    return row.choice(drawn);
+    std::optional<std::vector<Candidate>> kept;
+    if (counts(row.vocab, sampler) && count >= wanted) {
+        kept = filtered_first(std::move(known), sampler);
+    } else {
+        const double least = known.back().weight;
+        kept = most_likely(known, row.total, sampler);
+        if (!kept && count >= wanted) kept = std::move(known);
+        // A token of the least weight that is kept may tie with unknown ones: at high temperatures different logits have equal weights.
+        if (!kept || (count < wanted && kept->back().weight <= least)) return std::nullopt;
+    }
+    const int32_t drawn = drawn_of(std::move(*kept), share);
+    const auto at = std::ranges::find(largest.ids, drawn) - largest.ids.begin();
+    return Choice{drawn, static_cast<double>(largest.logits[static_cast<size_t>(at)]) - row.statistics.log_z,
+                  static_cast<int32_t>(row.statistics.top1_id)};
 }
 
 } // namespace refreshlab

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace refreshlab {
@@ -36,6 +37,31 @@ enum class Draw : uint32_t {
 };
 /// One number of [0, 1), 53 bits, a function of its arguments alone (Philox, kernels/shared/philox.h).
 [[nodiscard]] double uniform_number(uint64_t seed, int64_t position, uint32_t attempt, Draw draw);
+
+/// What has to be known of a row where it is, so that a token can be drawn without it.
+struct DrawNeeds {
+    int64_t keys = 0;   ///< so many of its largest logits
+    bool total = false; ///< the sum of exp((z - max z) / temperature) over the row
+    bool token =
+        false; ///< nothing is filtered: the row is walked over where it is, to this share of that sum
+    [[nodiscard]] bool weighs() const { return total || token; }
+};
+/// \param temperature > 0 (asserted) \param most  keys that can be had
+/// \return nothing: no so many keys are enough, the row has to be read
+[[nodiscard]] std::optional<DrawNeeds> draw_needs(const SamplerConfig& sampler, int64_t vocab, int64_t most);
+
+/// A row of which the largest logits and a sum are known.
+struct KnownOfRow {
+    const kernels::TopK& largest; ///< DrawNeeds::keys of them or more, as kernels::top_k() gives them
+    int64_t vocab = 0;
+    double total = 0;                         ///< DrawNeeds::total; else not read
+    const kernels::RowStatistics& statistics; ///< finite (asserted)
+};
+/// choose_token() of a row with filters, without the row. The token is the same up to the rounding of `total`.
+/// \param share  uniform_number() of Draw::token
+/// \return nothing where a token that is not among the largest may pass the filters: they need the row
+[[nodiscard]] std::optional<Choice> choose_among(const KnownOfRow& row, const SamplerConfig& sampler,
+                                                 double share);
 
 /// The distribution that choose_token() draws from: after temperature and filters, renormalised; temperature 0 has all of it on
 /// the arg max.

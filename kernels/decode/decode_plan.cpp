@@ -391,6 +391,21 @@ private:
             (blocks + groups) * (static_cast<int64_t>(sizeof(shared::SoftmaxSums)) + m_s.top_k * 8);
         head.traffic.activations += parts;
         head.traffic.activations_written += parts;
+        // A warp's lists come one after the other; then those of the warps, each of a half to one of the other.
+        if (m_s.top_k > answer_rounds)
+            for (const int64_t lists : {std::min(blocks, answer_group), groups})
+                head.chain += (lists + answer_warps - 1) / answer_warps - 1 +
+                              std::bit_width(static_cast<uint64_t>(answer_warps)) - 1;
+        if (m_s.draws) {
+            // Sums of weights; the walk reads those of all groups and of a group's blocks again, with their maxima, and a block's logits.
+            const int64_t weight = sizeof(double), walked = groups + std::min(blocks, answer_group);
+            head.traffic.activations +=
+                (blocks + groups) * weight +
+                walked * (weight + static_cast<int64_t>(sizeof(shared::SoftmaxSums))) +
+                head_outputs_per_block * 4;
+            head.traffic.activations_written += (blocks + groups) * weight;
+            head.chain += 2; // of the group's blocks; of the block's logits
+        }
         if (m_s.entropies) { // read beside what the groups left
             head.traffic.activations += m_s.layers * m_s.heads * 4;
             head.traffic.host_written += m_s.layers * m_s.heads * 4;

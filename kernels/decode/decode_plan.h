@@ -36,6 +36,7 @@ struct DecodeShape {
     int64_t rows = 1;       ///< the token's and MC rows
     int64_t context = 0;    ///< columns that the cache holds; the token's position
     int64_t top_k = -1;     ///< the head answers too, with so many of the largest logits; -1: it does not
+    bool draws = false;     ///< and draws a token by temperature
     int64_t taps = 0;       ///< layers, from the first on, whose attention rows the host gets as halves
     int64_t bins = 0;       ///< of those rows (kernels/shared/attention_bins.h); 0: every key
     bool entropies = false; ///< of attention, of all layers and heads, with the answers

@@ -138,6 +138,11 @@ struct DeviceAnswers {
     uint64_t keys[most_answer_keys] =
         {};                ///< the largest logits as kernels/shared/top_k.h has them, largest first
     float asked_logit = 0; ///< of DeviceStep::asked
+    /// With a temperature T: sum of e^((z - max z) / T) over finite logits, and the token at DeviceStep::share of it, -1 where none was asked for or no
+    /// logit is finite, and its logit.
+    double total = 0;
+    int32_t drawn = -1;
+    float drawn_logit = 0;
     uint64_t sequence = 0; ///< of the step; written last
 };
 
@@ -165,6 +170,9 @@ struct DeviceStep {
     bool answers = false;    ///< statistics of row 0 are wanted, or attention rows
     int64_t top_k = 0;       ///< and its so many largest logits: 0 .. most_answer_keys, not above vocab
     int32_t asked = -1;      ///< and the logit of this token; -1: of none
+    double temperature = 0;  ///< > 0: and the sum of weights at this temperature
+    double share =
+        -1; ///< in [0, 1): and the token at which the weights, by id, reach this share of their sum
     std::span<const AttentionTap> taps{}; ///< not without answers
     bool entropies = false; ///< of the attention of row 0 in all layers, before dropout; not without answers
     const DeviceLists* lists =
@@ -186,7 +194,7 @@ struct DevicePass {
 };
 
 /// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
-/// and dropout, so that a step is one copy of 40 bytes to the device, one graph, and one copy of the rows where somebody wants them. Through lists
+/// and dropout, so that a step is one copy of 56 bytes to the device, one graph, and one copy of the rows where somebody wants them. Through lists
 /// the graph edits them first, from memory of the host.
 ///
 /// Waits    step() puts the work behind what `stream` has been given, and waits for nothing; where whole lists are uploaded, for their copy

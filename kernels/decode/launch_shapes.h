@@ -319,6 +319,9 @@ inline constexpr int64_t embed_threads = 256;
 
 // --- answers about the token's row of logits, which the head's blocks make --------------------------------------------------
 inline constexpr int64_t answer_group = 64; ///< neighbouring blocks whose answers are merged first
+/// Keys that are found in so many rounds over all lists, which costs about as much as to merge the lists of a group. Twice as many rounds, over
+/// twice as many keys, would cost four times that: for more keys lists are merged, by each of so many warps a share.
+inline constexpr int64_t answer_rounds = 16, answer_warps = product_warps;
 [[nodiscard]] constexpr int64_t answer_blocks(int64_t vocab) {
     return (vocab + head_outputs_per_block - 1) / head_outputs_per_block;
 }

@@ -29,13 +29,14 @@ struct ExpertScratch {
 /// Of a decode step: numbers of fp32, except where it says bytes.
 struct StepScratch {
     int64_t x = 0, branch = 0, qkv = 0, attended = 0, inner = 0, logits = 0, parts = 0;
-    int64_t answer_sums = 0, answer_keys = 0;  ///< bytes, of the head's blocks and of their groups
+    int64_t answer_sums = 0, answer_weights = 0,
+            answer_keys = 0;                   ///< bytes, of the head's blocks and of their groups
     int64_t entropy_parts = 0, entropies = 0;  ///< of row 0's attention, where they are wanted
     int64_t counters = 0, answer_counters = 0; ///< bytes; counters: one a row and KV head
     ExpertScratch experts;
     [[nodiscard]] int64_t bytes() const {
         return 4 * (x + branch + qkv + attended + inner + logits + parts + entropy_parts + entropies) +
-               answer_sums + answer_keys + counters + answer_counters + experts.bytes();
+               answer_sums + answer_weights + answer_keys + counters + answer_counters + experts.bytes();
     }
 };
 /// \param s  its rows and capacity are the most that a step has
@@ -53,6 +54,7 @@ struct StepScratch {
     scratch.entropy_parts = s.heads * splits(s.capacity);
     scratch.entropies = s.layers * s.heads;
     scratch.answer_sums = answers * static_cast<int64_t>(sizeof(shared::SoftmaxSums));
+    scratch.answer_weights = answers * static_cast<int64_t>(sizeof(double));
     scratch.answer_keys = answers * most_answer_keys * static_cast<int64_t>(sizeof(uint64_t));
     scratch.answer_counters = (1 + answer_groups(s.vocab)) * static_cast<int64_t>(sizeof(uint32_t));
     scratch.counters = s.rows * s.kv_heads * static_cast<int64_t>(sizeof(uint32_t));

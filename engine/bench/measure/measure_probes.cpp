@@ -68,16 +68,22 @@ private:
         StepInputs in;
         in.tokens = std::span(&m_next, 1);
         in.origin = Origin::student;
-        if (m_statistics) in.ask.emplace().top_k = 8;
-        const int64_t position = m_cache->length();
+        const SamplerConfig sampler{.temperature = 0.8, .top_k = 40, .top_p = 0.95};
+        const int64_t next = m_cache->length() + 1;
+        if (m_statistics) {
+            in.ask.emplace().top_k = 8;
+            in.draw = DrawAsk{.sampler = sampler, .share = uniform_number(0, next, 0, Draw::token)};
+            in.logits = false;
+        }
         const StepOutputs out = m_model.forward().step(*m_cache, in);
         if (!m_statistics) {
             m_next = first_of(out.logits[0]);
             return;
         }
-        const SamplerConfig sampler{.temperature = 0.8, .top_k = 40, .top_p = 0.95};
         const auto& summary = out.summary[0];
-        m_drawn += choose_token(out.logits[0], sampler, 0, position + 1, &summary.statistics).token_id;
+        const Choice choice = out.drawn ? out.drawn->choice
+                                        : choose_token(out.logits[0], sampler, 0, next, &summary.statistics);
+        m_drawn += choice.token_id;
         m_next = summary.top.ids.front();
     }
 

@@ -3,13 +3,13 @@
 #include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/forward/device_answers.h"
 #include "engine/model/forward/held_experts.h"
 #include "engine/model/forward/hook_calls.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/execution/device_scope.h"
 #include "kernels/execution/isa.h"
-#include "kernels/ops/row_results.h"
 #include "kernels/ops/weight_type.h"
 
 #include <ATen/ops/empty.h>
@@ -138,22 +138,6 @@ bool covered(const LlamaModel& model) {
     return device.head_dim % 16 == 0 && device.head_dim <= 256 && device.head.outputs == device.vocab &&
            blocks_fit && std::ranges::all_of(device.layers, in_one_form) &&
            std::ranges::all_of(device.layers, experts_in_one_form);
-}
-
-/// What the kernels answer themselves; the rest is read off the row afterwards.
-bool answered_on_device(const kernels::RowAsk& ask) {
-    return ask.top_k <= kernels::most_answer_keys && ask.kl_rows.empty();
-}
-
-kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, const kernels::DeviceStep& step) {
-    const int64_t top_k = step.top_k;
-    kernels::RowSummary summary;
-    summary.statistics = kernels::finish_row(answers.sums);
-    if (top_k > 0)
-        summary.top = kernels::finish_top_k(std::span(answers.keys).first(static_cast<size_t>(top_k)));
-    if (step.asked >= 0)
-        summary.logprob = static_cast<double>(answers.asked_logit) - summary.statistics.log_z;
-    return summary;
 }
 
 /// A tap's row as hooks see it, [1, heads, n], 0 behind a list; memory of its own, because it may be kept.
@@ -376,7 +360,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
         lists = {pools.cache, pools.version + 1, pools.whole, pools.offsets, pools.entries, pools.leaving};
     }
     const int64_t rows = in.mc.passes + 1;
-    const bool asks = in.ask && answered_on_device(*in.ask);
+    const DeviceAsk ask(in, model().config().vocab_size);
     at::Tensor logits;
     const auto make_logits = [&] {
         logits = at::empty({rows, model().config().vocab_size},
@@ -393,18 +377,17 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.drop_attention = in.mc.attention;
     step.drop_attention_output = in.mc.attention_output;
     step.drop_mlp_output = in.mc.mlp_output;
-    if (in.logits || in.mc.passes > 0 || (in.ask && !asks)) step.logits = make_logits();
-    step.answers = asks || listed || !taps.empty() || wanted->entropies;
+    if (in.logits || in.mc.passes > 0 || (in.ask && !ask.answers())) step.logits = make_logits();
+    step.answers = ask.answers() || listed || !taps.empty() || wanted->entropies;
     step.taps = taps;
     step.entropies = wanted->entropies;
-    if (asks && !in.ask->tokens.empty()) step.asked = in.ask->tokens[0];
-    step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
+    ask.put_into(step);
     if (listed) step.lists = &lists;
     StepOutputs out;
     decoder->step(device, step, kernels::current_stream(model().device()));
     if (step.answers) {
         const kernels::DeviceAnswers& answers = decoder->wait_for_answers();
-        if (asks) out.summary.push_back(summary_of(answers, step));
+        if (ask.answers()) ask.read(answers, out);
     }
     if (step.logits == nullptr && gives_row(in, out))
         decoder->copy_logits(make_logits(), 1, kernels::current_stream(model().device()));
@@ -430,7 +413,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     if (!listed) cache.note_written(1);
     cache.commit(1, in.origin);
 
-    if (in.ask && !asks) out.summary = kernels::summarize_rows(logits.narrow(0, 0, 1), *in.ask);
+    if (in.ask && !ask.answers()) out.summary = kernels::summarize_rows(logits.narrow(0, 0, 1), *in.ask);
     if (gives_row(in, out)) out.logits = logits.narrow(0, 0, 1);
     if (in.mc.passes > 0) out.mc_logits = logits.narrow(0, 1, in.mc.passes);
     return out;

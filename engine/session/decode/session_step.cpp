@@ -126,8 +126,9 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     const std::optional<int32_t> given = chooser->given_at(next);
     const std::array<int32_t, 1> token{given.value_or(-1)};
     if (given) in.ask->tokens = token;
+    in.draw = chooser->draw_at(next, config.sampler);
+    if (in.draw) in.draw->ranked = config.mode == Mode::teacher;
     in.logits = ring || std::ranges::any_of(sources, &SignalSource::wants_row) || now.mc.passes > 0 ||
-                chooser->needs_row(next, config.sampler) ||
                 (given && config.mode == Mode::teacher); // the place of a token that need not be the first
     now.rows = decoder().forward().step(decoder_cache(), in);
     if (cache_policy) cache_policy->tell_read();
@@ -209,13 +210,14 @@ void DecodeSession::Impl::choose(StepInFlight& now) {
     const kernels::RowStatistics& statistics = now.rows.summary[0].statistics;
     const at::Tensor row = now.rows.logits.defined() ? now.rows.logits[0] : at::Tensor();
     pending = chooser->choose(row, now.record.position + 1, decoder_producer(), config.sampler, &statistics,
-                              now.rows.summary[0].logprob);
+                              now.rows.summary[0].logprob, now.rows.drawn);
     if (config.mode == Mode::teacher) {
         pending.teacher_logprob = pending.logprob;
         pending.teacher_agrees = pending.top1_hit ? 1 : 0;
         // The arg max of a finite row has the first place, whatever else stands there.
-        pending.teacher_rank = statistics.finite && pending.top1_hit
-                                   ? 1
+        pending.teacher_rank = statistics.finite && pending.top1_hit ? 1
+                               : now.rows.drawn && now.rows.drawn->rank
+                                   ? *now.rows.drawn->rank
                                    : kernels::token_ranks(now.rows.logits, std::span(&pending.id, 1))[0];
     }
     now.ms(Part::sample) = static_cast<float>(watch.ms());

@@ -22,14 +22,20 @@ std::optional<int32_t> TokenChooser::given_at(int64_t position) const {
     return index < m_given.size() ? std::optional(m_given[index]) : std::nullopt;
 }
 
+std::optional<DrawAsk> TokenChooser::draw_at(int64_t position, const SamplerConfig& sampler) const {
+    if (gives(position) || sampler.temperature <= 0.0) return std::nullopt;
+    return DrawAsk{.sampler = sampler, .share = uniform_number(m_seed, position, m_attempt, Draw::token)};
+}
+
 PendingToken TokenChooser::choose(const at::Tensor& row, int64_t position, Producer producer,
                                   const SamplerConfig& sampler, const kernels::RowStatistics* statistics,
-                                  double logprob) const {
+                                  double logprob, const std::optional<Drawn>& drawn) const {
     const auto given = given_at(position);
     const bool known = statistics != nullptr && statistics->finite && !std::isnan(logprob);
-    const Choice choice = !given  ? choose_token(row, sampler, m_seed, position, statistics, m_attempt)
-                          : known ? Choice{*given, logprob, static_cast<int32_t>(statistics->top1_id)}
-                                  : given_token(row, *given, statistics);
+    const Choice choice = !given && drawn ? drawn->choice
+                          : !given ? choose_token(row, sampler, m_seed, position, statistics, m_attempt)
+                          : known  ? Choice{*given, logprob, static_cast<int32_t>(statistics->top1_id)}
+                                   : given_token(row, *given, statistics);
     PendingToken token;
     token.id = choice.token_id;
     token.producer = producer;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/control/run_config.h"
+#include "engine/model/forward.h"
 #include "engine/record/recording/step_record.h"
 #include "kernels/ops/row_statistics.h"
 
@@ -34,18 +35,18 @@ public:
         : m_given(std::move(given))
         , m_first_position(first_position)
         , m_seed(seed) {}
-    /// \param row         [vocab]; undefined where needs_row() says no and `statistics` are finite
+    /// \param row         [vocab]; undefined where `statistics` are finite and nothing is drawn, or draw_at() was answered with `drawn`
     /// \param statistics  of that row where they exist already: saves a pass over it
     /// \param logprob     of the given token, where it is known already; NaN: it is not
+    /// \param drawn       what draw_at() of this position came to, where it is known
     [[nodiscard]] PendingToken choose(const at::Tensor& row, int64_t position, Producer producer,
                                       const SamplerConfig& sampler,
                                       const kernels::RowStatistics* statistics = nullptr,
-                                      double logprob = std::numeric_limits<double>::quiet_NaN()) const;
+                                      double logprob = std::numeric_limits<double>::quiet_NaN(),
+                                      const std::optional<Drawn>& drawn = std::nullopt) const;
 
-    /// choose() reads the row of logits, and not its statistics and the given token's logprob alone.
-    [[nodiscard]] bool needs_row(int64_t position, const SamplerConfig& sampler) const {
-        return !gives(position) && sampler.temperature > 0.0;
-    }
+    /// The draw that choose() makes of a row of logits; nothing: statistics and the given token's logprob are enough.
+    [[nodiscard]] std::optional<DrawAsk> draw_at(int64_t position, const SamplerConfig& sampler) const;
     /// The token that choose() gives at this position; nothing: it is drawn.
     [[nodiscard]] std::optional<int32_t> given_at(int64_t position) const;
 

@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(product_threads, 2) block_product_kernel(const
     });
     if constexpr (!gated) {
         if (p.then == Then::answer && first == 0)
-            head_answers::answer<product_threads>(p.answers, p.state, p.outputs, memory);
+            head_answers::answer<product_threads>(p.answers, p.state, p.out, p.outputs, memory);
     }
 }
 

@@ -26,11 +26,13 @@ namespace refreshlab::kernels::RL_GPU {
 /// What changes from step to step, in device memory, so that a graph of the launches stays as it is.
 struct StepState {
     int32_t token = 0;
-    int32_t passes = 0;    ///< N of the MC rows; rows of the launches beyond 1 + N do nothing
-    int32_t asked = -1;    ///< token whose logit is one of the answers; -1: none
-    int64_t position = 0;  ///< of the token; the cache holds [0, position)
-    uint64_t seed = 0;     ///< of dropout
-    uint64_t sequence = 0; ///< number of the step: written behind its answers
+    int32_t passes = 0;     ///< N of the MC rows; rows of the launches beyond 1 + N do nothing
+    int32_t asked = -1;     ///< token whose logit is one of the answers; -1: none
+    int64_t position = 0;   ///< of the token; the cache holds [0, position)
+    uint64_t seed = 0;      ///< of dropout
+    uint64_t sequence = 0;  ///< number of the step: written behind its answers
+    double temperature = 0; ///< as DeviceStep has them
+    double share = -1;
 };
 
 /// Rows 16 bytes aligned (inputs a multiple of 8, of 4 in f32).
@@ -175,8 +177,8 @@ struct DecodeAttentionInputs : HeadsInputs {
 RL_LAUNCHER void launch_decode_attention(const DecodeAttentionInputs& in, void* stream);
 RL_LAUNCHER void launch_list_attention(const DecodeAttentionInputs& in, void* stream); ///< with entries
 
-/// Where the head's blocks leave what they find out about row 0, and where the host reads it: statistics, the k largest logits, and then the step's
-/// sequence number. What earlier launches found out of each layer goes along. `to` null: nobody asks.
+/// Where the head's blocks leave what they find out about row 0, and where the host reads it: statistics, the k largest logits, what a draw comes to
+/// where the step has a temperature, and then the step's sequence number. What earlier launches found out of each layer goes along. `to` null: nobody asks.
 struct HeadAnswers {
     DeviceAnswers* to = nullptr;         ///< mapped pinned memory, as the device sees it
     int64_t top_k = 0;                   ///< 0 .. most_answer_keys, and not above vocab
@@ -185,6 +187,8 @@ struct HeadAnswers {
     uint32_t* arrived =
         nullptr;            ///< scratch, [1 + decode::answer_groups]; all 0 before the launch, and after it
     float* asked = nullptr; ///< scratch, [1]
+    double* weights =
+        nullptr; ///< scratch, as many as sums: sums of e^((z - max) / T), each relative to its part's maximum
     /// Numbers that launches in front have left, [num_numbers], and where the host reads them; null: none.
     const float* numbers = nullptr;
     float* numbers_to = nullptr;

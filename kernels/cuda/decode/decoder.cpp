@@ -69,6 +69,7 @@ public:
                      {step.taps.begin(), step.taps.end()},
                      step.entropies};
         RL_ASSERT(!step.entropies || step.answers);
+        RL_ASSERT(step.temperature > 0 ? step.answers && step.share < 1 : step.share < 0);
         RL_ASSERT(cache.listed() == (step.lists != nullptr) && (!cache.listed() || step.answers));
         const Captured& captured = graph(key);
 
@@ -76,8 +77,10 @@ public:
         auto* const host = static_cast<StepState*>(m_host_states.data()) + m_next_host_state;
         m_next_host_state = (m_next_host_state + 1) % host_states;
         if (step.lists != nullptr) m_lists.change(*step.lists, stream);
-        *host = {step.token,  static_cast<int32_t>(step.rows - 1), step.asked, step.position, step.seed,
-                 ++m_sequence};
+        *host = {step.token,       static_cast<int32_t>(step.rows - 1),
+                 step.asked,       step.position,
+                 step.seed,        ++m_sequence,
+                 step.temperature, step.share};
         m_stream = stream;
         check(cudaMemcpyAsync(m_state.data(), host, sizeof *host, cudaMemcpyHostToDevice, stream),
               "copying a step's state");
@@ -197,6 +200,7 @@ private:
         m_parts = floats(scratch.parts);
         m_answer_sums = DeviceMemory(static_cast<size_t>(scratch.answer_sums));
         m_answer_keys = DeviceMemory(static_cast<size_t>(scratch.answer_keys));
+        m_answer_weights = DeviceMemory(static_cast<size_t>(scratch.answer_weights));
         m_asked = DeviceMemory(sizeof(float));
         m_answer_arrived = cleared(scratch.answer_counters);
         m_entropy_parts = floats(scratch.entropy_parts);
@@ -248,7 +252,8 @@ private:
                             static_cast<shared::SoftmaxSums*>(m_answer_sums.data()),
                             static_cast<uint64_t*>(m_answer_keys.data()),
                             static_cast<uint32_t*>(m_answer_arrived.data()),
-                            data(m_asked)};
+                            data(m_asked),
+                            static_cast<double*>(m_answer_weights.data())};
         if (key.entropies) {
             head.answers.numbers = data(m_entropies);
             head.answers.numbers_to = static_cast<float*>(seen_by_device(m_host_entropies));
@@ -497,7 +502,7 @@ private:
     PinnedMemory m_halves, m_floats, m_host_entropies;
     int64_t m_taps = 0, m_row_numbers = 0;
     DecoderLists m_lists;
-    DeviceMemory m_asked, m_answer_sums, m_answer_keys, m_answer_arrived;
+    DeviceMemory m_asked, m_answer_sums, m_answer_weights, m_answer_keys, m_answer_arrived;
     std::list<Captured> m_graphs;
 };
 

@@ -97,7 +97,8 @@ __global__ void __launch_bounds__(product_block<ROWS>, product_blocks<ROWS>) hea
     }
     // Blocks of further MC rows have no token.
     if (p.answers.to == nullptr || blockIdx.x > 0) return;
-    head_answers::answer<product_block<ROWS>>(p.answers, p.state, static_cast<int>(p.head.outputs), memory);
+    head_answers::answer<product_block<ROWS>>(p.answers, p.state, p.logits, static_cast<int>(p.head.outputs),
+                                              memory);
 }
 
 } // namespace

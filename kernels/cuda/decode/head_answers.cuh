@@ -1,6 +1,9 @@
 #pragma once
 
 #include "kernels/cuda/decode/decode_kernels.h"
+#include "kernels/cuda/decode/head_draw.cuh"
+#include "kernels/cuda/decode/key_lists.cuh"
+#include "kernels/cuda/decode/warp_folds.cuh"
 #include "kernels/cuda/decode/weights.cuh"
 #include "kernels/shared/top_k.h"
 
@@ -13,8 +16,10 @@
 ///         merges all and tells the host. Whether a block is the last hangs on the order in which they end, what it merges does not.
 /// Sums    double (kernels/shared/row_accumulators.h). One warp has two logits a lane, later two parts a lane: first their maximum, then each
 ///         relative to it, so that an exponential is waited for once, then a tree over the lanes. More than 64 parts are merged in turns.
-/// Top-k   of a block: a key's rank is the number of larger keys, one thread a key. Of parts: keys in registers, and k rounds of the largest.
-///         Keys never tie, so the list is the sorted top k.
+/// Top-k   of a block: a key's rank is the number of larger keys, one thread a key. Of parts: keys in registers, and k rounds of the largest; of
+///         many keys lists are merged (key_lists.cuh). Keys never tie, so the list is the sorted top k.
+/// Draw    head_draw.cuh, where the step has a temperature: each level's sum of weights by a warp that has nothing else to do, and the walk by one
+///         of the last block.
 /// Asked   the block that makes the logit of the token that the host asks about leaves it too.
 /// Host    answers first, then behind a system fence the step's sequence number, which the host polls.
 /// Source  online softmax, Milakov and Gimelshein 2018; last block: CUDA C++ Programming Guide, "Memory Fence Functions"; sampling and statistics
@@ -24,6 +29,8 @@ namespace refreshlab::kernels::RL_GPU::head_answers {
 constexpr int of_block = static_cast<int>(decode::head_outputs_per_block);
 constexpr int of_group = static_cast<int>(decode::answer_group);
 static_assert(of_block == 64 && of_group == 64, "a warp has two a lane");
+constexpr int draw_warp = 3; ///< of a block's logits: the ones in front have sums and keys
+constexpr int merge_warp = 1;
 
 /// Shared memory of a block.
 struct Memory {
@@ -32,19 +39,6 @@ struct Memory {
     uint64_t of_warp[2][16];
     bool last;
 };
-
-/// The same in every lane.
-template <typename T, typename Combine>
-__device__ inline T over_warp(T x, const Combine& combine) {
-#pragma unroll
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        x = combine(x, __shfl_xor_sync(0xFFFFFFFFU, x, lanes));
-    return x;
-}
-template <typename T>
-__device__ inline T total(T x) {
-    return over_warp(x, [](T a, T b) { return a + b; });
-}
 
 /// Of the block's logits, by a warp. \param first  id of the first \param count  that are there
 __device__ inline shared::SoftmaxSums sums_of_logits(const float* logits, int64_t first, int count) {
@@ -172,7 +166,7 @@ __device__ inline bool is_last(uint32_t* arrived, int blocks, Memory& memory) {
 
 /// What n parts come to.
 template <int THREADS>
-__device__ inline void merge(const shared::SoftmaxSums* sums, const uint64_t* keys, int n, int k,
+__device__ inline void merge(const shared::SoftmaxSums* sums, uint64_t* keys, int n, int k,
                              shared::SoftmaxSums* all_sums, uint64_t* all_keys, Memory& memory) {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < 32) {
@@ -180,6 +174,7 @@ __device__ inline void merge(const shared::SoftmaxSums* sums, const uint64_t* ke
         if (thread == 0) *all_sums = all;
     }
     if (k == 0) return;
+    if (k > decode::answer_rounds) return key_lists::merge<THREADS>(keys, n, k, all_keys);
     largest_keys<THREADS>(keys, n * k, k, memory);
     if (thread < k) all_keys[thread] = memory.best[thread];
 }
@@ -189,13 +184,37 @@ __device__ inline void prepare(Memory& memory) {
     if (threadIdx.x < of_block) memory.logits[threadIdx.x] = -INFINITY;
 }
 
-/// After them; all threads of the block come here. Its number among those of the row is blockIdx.y.
+/// What the draw knows of the row's blocks, or of its groups.
+__device__ inline head_draw::Parts draw_parts(const HeadAnswers& a, int first, int n) {
+    return {a.sums + first, a.weights + first, n};
+}
+
+/// By a warp of the row's last block, once all groups are there.
+__device__ inline void draw(const HeadAnswers& a, const StepState* state, const float* logits, int outputs,
+                            int blocks, int groups) {
+    const double temperature = state->temperature, share = state->share;
+    const head_draw::Parts of_groups = draw_parts(a, blocks, groups);
+    const head_draw::Weights row = head_draw::merged(of_groups, temperature);
+    const int token = share < 0
+                          ? -1
+                          : head_draw::token_at(share, temperature, row, of_groups, draw_parts(a, 0, blocks),
+                                                of_group, of_block, logits, outputs);
+    if (threadIdx.x % 32 != 0) return;
+    a.to->total = row.sum;
+    a.to->drawn = token;
+    if (token >= 0) a.to->drawn_logit = __ldcg(logits + token);
+}
+
+/// After them; all threads of the block come here. Its number among those of the row is blockIdx.y. \param row  the token's logits, [outputs]
 template <int THREADS>
-__device__ inline void answer(const HeadAnswers& a, const StepState* state, int outputs, Memory& memory) {
-    const int thread = static_cast<int>(threadIdx.x), k = static_cast<int>(a.top_k);
+__device__ inline void answer(const HeadAnswers& a, const StepState* state, const float* row, int outputs,
+                              Memory& memory) {
+    const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, k = static_cast<int>(a.top_k);
     const int block = static_cast<int>(blockIdx.y), blocks = static_cast<int>(gridDim.y);
     const int group = block / of_group, groups = (blocks + of_group - 1) / of_group;
     const int64_t first = int64_t{block} * of_block;
+    const double temperature = state->temperature;
+    const bool draws = temperature > 0;
     __syncthreads(); // the logits are there
     if (thread < 32) {
         const int count = outputs - block * of_block < of_block ? outputs - block * of_block : of_block;
@@ -203,16 +222,24 @@ __device__ inline void answer(const HeadAnswers& a, const StepState* state, int 
         if (thread == 0) a.sums[block] = sums;
     } else if (thread < 32 + of_block && k > 0) {
         keys_of_logits(memory.logits, first, k, thread - 32, a.keys + int64_t{block} * k);
+    } else if (warp == draw_warp && draws) {
+        const double sum = head_draw::sum_of_logits(memory.logits, temperature);
+        if (thread % 32 == 0) a.weights[block] = sum;
     }
     const int64_t asked = int64_t{state->asked} - first;
     if (thread == 0 && asked >= 0 && asked < of_block) *a.asked = memory.logits[asked];
     const int begin = group * of_group, in_group = blocks - begin < of_group ? blocks - begin : of_group;
     if (!is_last(a.arrived + 1 + group, in_group, memory)) return;
+    if (warp == merge_warp && draws) {
+        const double sum = head_draw::merged(draw_parts(a, begin, in_group), temperature).sum;
+        if (thread % 32 == 0) a.weights[blocks + group] = sum;
+    }
     merge<THREADS>(a.sums + begin, a.keys + int64_t{begin} * k, in_group, k, a.sums + blocks + group,
                    a.keys + int64_t{blocks + group} * k, memory);
     if (!is_last(a.arrived, groups, memory)) return;
     for (int64_t i = thread; i < a.num_numbers; i += THREADS)
         a.numbers_to[i] = __ldcg(a.numbers + i);
+    if (warp == merge_warp && draws) draw(a, state, row, outputs, blocks, groups);
     merge<THREADS>(a.sums + blocks, a.keys + int64_t{blocks} * k, groups, k, &a.to->sums, a.to->keys, memory);
     __syncthreads();
     if (thread != 0) return;

@@ -330,6 +330,28 @@ TEST_CASE("a step's answers are a chain at the end of its head, and read no memo
     CHECK(step.predicted_us - without.predicted_us == Approx(4 * h200.l2_latency_ns * 1e-3).margin(1e-6));
 }
 
+TEST_CASE("a drawn token costs its head two reads more, many candidates a merge of lists", "[bench]") {
+    DecodeShape shape = shape_of(student_3b, 2048);
+    shape.top_k = 8;
+    const DeviceModel& h200 = device_model("h200");
+    const PredictedStep greedy = predict_step(shape, h200, {});
+    shape.draws = true;
+    const PredictedStep drawn = predict_step(shape, h200, {});
+    REQUIRE(drawn.launches.size() == greedy.launches.size());
+    const kernels::decode::LaunchTraffic &head = drawn.launches.back().launch.traffic,
+                                         &bare = greedy.launches.back().launch.traffic;
+    // A sum of 2,004 blocks and of 32 groups; the walk reads those of the groups and of 64 blocks again, and 64 logits.
+    CHECK(head.activations_written - bare.activations_written == (2004 + 32) * 8);
+    CHECK(head.activations - bare.activations == (2004 + 32) * 8 + (32 + 64) * (8 + 48) + 64 * 4);
+    CHECK(drawn.bytes == greedy.bytes);
+    CHECK(drawn.predicted_us - greedy.predicted_us == Approx(2 * h200.l2_latency_ns * 1e-3).margin(1e-2));
+    // Lists of 64 blocks by 8 warps, and of 32 groups: each warp's after its first, and three levels of warps.
+    shape.draws = false;
+    shape.top_k = 64;
+    const auto chain = [](const PredictedStep& step) { return step.launches.back().launch.chain; };
+    CHECK(chain(predict_step(shape, h200, {})) - chain(greedy) == (7 + 3) + (3 + 3));
+}
+
 TEST_CASE("entropies of attention are one read more where splits are merged, and a few numbers for the host",
           "[bench]") {
     DecodeShape shape = shape_of(student_3b, 2048);

@@ -54,14 +54,32 @@ TEST_CASE("a session decoded by the device's kernels gives the CPU's numbers, un
     CHECK(simt::take_activity().graph_launches > 0);
 }
 
-TEST_CASE("greedy steps leave their logits where they were born, drawn ones get them", "[gpu][session]") {
-    const auto gpu = pair_of(true);
+TEST_CASE(
+    "greedy and drawn steps leave their logits where they were born, but where filters need more of them",
+    "[gpu][session]") {
+    const auto gpu = pair_of(true), cpu = pair_of(false);
+    struct Case {
+        SamplerConfig sampler;
+        bool reads_rows = false;
+    };
+    const std::vector<Case> cases{{{}},
+                                  {{.temperature = 0.8}},
+                                  {{.temperature = 0.3}},
+                                  {{.temperature = 1.1, .top_k = 5}},
+                                  {{.temperature = 0.9, .top_k = 64, .top_p = 0.9}},
+                                  {{.temperature = 0.1, .top_p = 0.9}},
+                                  {{.temperature = 1.0, .min_p = 0.6}},
+                                  {{.temperature = 1.0, .top_k = 65}, true},
+                                  {{.temperature = 4.0, .top_p = 0.99}, true}}; // thousands of tokens
+    Share share("samplers of decode steps on a device");
     for (const Mode mode : {Mode::student, Mode::teacher}) {
-        for (const bool drawn : {false, true}) {
+        for (const Case& c : cases) {
+            if (!share.takes()) continue;
             RunConfig config = tiny_run(8);
             config.mode = mode;
             config.mc.measure = false;
-            config.sampler.temperature = drawn ? 0.8 : 0.0;
+            config.sampler = c.sampler;
+            config.capture.top_k = 5;
             DecodeSession session(gpu, config);
             REQUIRE((session.step() && session.step())); // the graph is made
             (void)simt::take_activity();
@@ -69,14 +87,52 @@ TEST_CASE("greedy steps leave their logits where they were born, drawn ones get 
             }
             const simt::Activity activity = simt::take_activity();
             const int64_t steps = activity.graph_launches;
-            CAPTURE(static_cast<int>(mode), drawn);
+            CAPTURE(static_cast<int>(mode), c.sampler.temperature, c.sampler.top_k, c.sampler.top_p,
+                    c.sampler.min_p);
             REQUIRE(steps == session.recording()->steps() - 3); // the last token is not fed
             CHECK(activity.other_copies == steps);              // their state
-            CHECK(activity.pageable_copies ==
-                  (drawn ? steps : 0)); // the row, to a tensor, which is the host's here
+            // The row, to a tensor, which is the host's here. In mode teacher also where its token's place is not among the largest.
+            const int64_t rows = activity.pageable_copies;
+            if (c.reads_rows) {
+                CHECK(rows == steps);
+            } else if (mode == Mode::student || c.sampler.temperature <= 0) {
+                CHECK(rows == 0);
+            } else {
+                const auto& recording = *session.recording();
+                int64_t far = 0;
+                for (int64_t step = 3; step < recording.steps(); ++step) {
+                    const StepRecord& record = recording.step(step);
+                    far += std::ranges::count(record.top_ids.begin(), record.top_ids.begin() + record.top_k,
+                                              record.next_token_id) == 0;
+                }
+                CHECK(rows <= far);
+                if (c.sampler.top_k == 0 && c.sampler.top_p == 1 && c.sampler.min_p == 0) CHECK(rows == far);
+            }
             CHECK(activity.device_waits + activity.stream_waits + activity.event_waits == 0);
             session.score();
-            CHECK(difference(*session.recording(), *whole_run(pair_of(false), config)) == "");
+            CHECK(difference(*session.recording(), *whole_run(cpu, config)) == "");
+        }
+    }
+}
+
+TEST_CASE("a text drawn by the device's kernels is the CPU's, for every seed", "[gpu][session]") {
+    const auto gpu = pair_of(true), cpu = pair_of(false);
+    Share share("seeds of texts drawn on a device");
+    for (const SamplerConfig& sampler :
+         {SamplerConfig{.temperature = 0.9}, SamplerConfig{.temperature = 0.9, .top_k = 40, .top_p = 0.95},
+          SamplerConfig{.temperature = 0.5, .top_p = 0.8}, SamplerConfig{.temperature = 1.2, .min_p = 0.3}}) {
+        for (const uint64_t seed : {uint64_t{1}, uint64_t{2}, uint64_t{1} << 40}) {
+            if (!share.takes()) continue;
+            RunConfig config = tiny_run(10);
+            config.mode = Mode::student;
+            config.mc.measure = false;
+            config.sampler = sampler;
+            config.seed = seed;
+            CAPTURE(sampler.temperature, sampler.top_k, sampler.top_p, sampler.min_p, seed);
+            const auto text = text_of(gpu, config);
+            CHECK(text == text_of(cpu, config));
+            config.seed += 7;
+            CHECK(text != text_of(cpu, config));
         }
     }
 }

@@ -1,66 +1,16 @@
 #include "kernels/ops/row_results.h"
 #include "kernels/ops/row_statistics.h"
-#include "tests/kernels/simt/block_fixture.h"
+#include "tests/kernels/simt/head_fixture.h"
 
 /// The answers of a decode step's row, which the head's blocks make, against the plain ATen reference.
 namespace refreshlab::test::head_answers_simt {
 namespace {
 
 using namespace block_simt;
+using head_simt::Head;
 using kernels::DeviceAnswers;
 using kernels::RowStatistics;
 using kernels::TopK;
-namespace decode = kernels::decode;
-
-/// A head whose inputs are given, and what it needs beside them.
-struct Head {
-    Head(Random& random, WeightType of_type, int64_t outputs, int64_t hidden, int64_t num_rows)
-        : type(of_type)
-        , rows(num_rows)
-        , vocab(outputs)
-        , x(random.normal({rows, hidden}, 2.0))
-        , norm(random, {hidden}, type, "norm", 0.3, 1.0) {}
-
-    /// \param logits  [rows, vocab] \param asked  a token, or -1
-    [[nodiscard]] DeviceAnswers run(const gpu::Matrix& matrix, int64_t k, at::Tensor* logits = nullptr,
-                                    int64_t asked = -1) const {
-        gpu::StepState step;
-        step.passes = static_cast<int32_t>(rows - 1);
-        step.sequence = 41;
-        step.asked = static_cast<int32_t>(asked);
-        const Array<gpu::StepState> state(std::vector{step}, "state", Contents::read_only);
-        const auto in_x = floats_on_device(x, "x");
-        const Array<float> out(static_cast<size_t>(rows * vocab), "logits");
-        const auto groups = static_cast<size_t>(decode::answer_groups(vocab)),
-                   places = static_cast<size_t>(decode::answer_blocks(vocab)) + groups;
-        const Array<kernels::shared::SoftmaxSums> sums(places, "sums");
-        const Array<uint64_t> keys(places * static_cast<size_t>(k), "keys");
-        const Array<uint32_t> arrived(std::vector<uint32_t>(groups + 1, 0), "arrived");
-        const Array<DeviceAnswers> answers(1, "answers");
-        const Array<float> of_asked(1, "asked");
-        gpu::HeadInputs in;
-        in.type = type;
-        in.state = state.data();
-        in.x = in_x.data();
-        in.norm = norm.device.data();
-        in.hidden = in.width = x.size(1);
-        in.eps = 1e-5;
-        in.head = matrix;
-        in.logits = out.data();
-        in.rows = rows;
-        in.answers = {answers.data(), k, sums.data(), keys.data(), arrived.data(), of_asked.data()};
-        gpu::launch_head(in, nullptr);
-        gpu::launch_head(in, nullptr); // the counters are as they were
-        REQUIRE(arrived.values() == std::vector<uint32_t>(groups + 1, 0));
-        if (logits != nullptr) *logits = tensor_of(out, {rows, vocab});
-        return answers.values()[0];
-    }
-
-    WeightType type;
-    int64_t rows, vocab;
-    at::Tensor x;
-    Weights norm;
-};
 
 /// \param row  [1, vocab]: the logits that the answers are about
 void require_answers(const DeviceAnswers& got, const at::Tensor& row, int64_t k) {
@@ -96,6 +46,9 @@ TEST_CASE("the head's blocks answer about their logits: ties, infinities, number
                                    {4097, 3},
                                    {4160, 64},
                                    {12289, 8},
+                                   {12289, 16},
+                                   {12289, 17}, // lists are merged from here on
+                                   {40001, 50},
                                    {270001, 5}}) {
         // Logits are the first column, times one number.
         Head head(random, WeightType::f32, vocab, hidden, 1);
@@ -112,10 +65,11 @@ TEST_CASE("the head's blocks answer about their logits: ties, infinities, number
         weights.select(1, 0).copy_(row[0]);
         const Weights matrix(weights, "head");
         DeviceAnswers first;
-        simt::in_orders(vocab > 100'000 ? 1 : 4, [&](uint64_t order) {
+        simt::in_orders(vocab > 20'000 ? 1 : 4, [&](uint64_t order) {
             CAPTURE(vocab, k, order);
             at::Tensor logits;
-            const DeviceAnswers got = head.run({matrix.device.data(), nullptr, vocab, hidden}, k, &logits);
+            const DeviceAnswers got =
+                head.run({matrix.device.data(), nullptr, vocab, hidden}, {.k = k}, &logits);
             require_answers(got, logits, k);
             REQUIRE(at::equal(logits.isfinite(), row.isfinite()));
             if (order == 0) first = got;
@@ -138,7 +92,7 @@ TEST_CASE("MC rows beside it change nothing of the answers about the token's row
             head.x = x.narrow(0, 0, rows);
             at::Tensor logits;
             const int64_t asked = random.between(0, vocab - 1);
-            const DeviceAnswers got = head.run(matrix.in_use, k, &logits, asked);
+            const DeviceAnswers got = head.run(matrix.in_use, {.k = k, .token = asked}, &logits);
             require_answers(got, logits.narrow(0, 0, 1), k);
             REQUIRE(got.asked_logit == logits[0][asked].item<float>());
             if (rows == 1) alone = got;
@@ -156,7 +110,7 @@ TEST_CASE("a head in blocks answers too", "[simt][decode][blocks]") {
             CAPTURE(static_cast<int>(type), vocab, rows);
             const Head head(random, WeightType::bf16, vocab, 64, rows);
             at::Tensor logits;
-            const DeviceAnswers got = head.run(matrix.in_use, 9, &logits);
+            const DeviceAnswers got = head.run(matrix.in_use, {.k = 9}, &logits);
             require_answers(got, logits.narrow(0, 0, 1), 9);
         }
     }
