@@ -60,8 +60,9 @@ void Machine::end_block(Block& block) {
 
 /// Static shared memory is the thread's of the host, so blocks take turns with it.
 void Machine::swap_static(Block& block) {
-    std::swap_ranges(block.static_memory.begin(), block.static_memory.end(), m_module->shared);
-    std::swap(block.static_cells, m_module->cells);
+    Module::Kept& kept = m_module->kept[static_cast<size_t>(&block - m_blocks.data())];
+    std::swap_ranges(kept.memory.begin(), kept.memory.end(), m_module->shared);
+    std::swap(kept.cells, m_module->cells);
 }
 
 void Machine::arrive_at_cluster(const void* place) {

@@ -180,8 +180,10 @@ void Machine::begin_block(uint16_t rank, uint64_t number) {
     if (m_blocks.size() == 1) {
         if (m_module->shared != nullptr) std::memset(m_module->shared, poison, m_module->shared_bytes);
     } else {
-        block.static_memory.assign(m_module->shared_bytes, static_cast<std::byte>(poison));
-        block.static_cells.assign(m_module->cells.size(), Cell{});
+        // What cells know of earlier clusters is older than this one.
+        if (m_module->kept.size() <= rank) m_module->kept.resize(rank + 1U);
+        m_module->kept[rank].memory.assign(m_module->shared_bytes, static_cast<std::byte>(poison));
+        m_module->kept[rank].cells.resize(m_module->cells.size());
     }
     block.order.resize(m_in_block);
     std::iota(block.order.begin(), block.order.end(), static_cast<uint32_t>(rank * m_slots));

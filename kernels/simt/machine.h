@@ -81,10 +81,7 @@ struct Block {
     uint3 index{};
     std::shared_ptr<void> memory; ///< dynamic shared memory, exactly as long as asked for
     std::byte* dynamic = nullptr;
-    std::vector<Cell> cells; ///< of it
-    /// Of static shared memory, while another block of the cluster has its place.
-    std::vector<std::byte> static_memory;
-    std::vector<Cell> static_cells;
+    std::vector<Cell> cells;  ///< of it
     Epoch interval_first = 0; ///< its last barrier
     std::vector<Span> acquired;
     std::vector<uint32_t> order; ///< numbers of its threads
@@ -158,6 +155,12 @@ private:
         std::byte* shared = nullptr;
         size_t shared_bytes = 0;
         std::vector<Cell> cells;
+        /// Those of the blocks of a cluster, by rank, while another block has their place.
+        struct Kept {
+            std::vector<std::byte> memory;
+            std::vector<Cell> cells;
+        };
+        std::vector<Kept> kept;
     };
 
     void check_launch(const Launch& launch);
