@@ -131,11 +131,11 @@ TEST_CASE("bench: a plan of a shape is a prediction, as a table and as JSON", "[
     INFO(plan.err);
     REQUIRE(plan.status == 0);
     CHECK(plan.out.starts_with("PREDICTION"));
-    CHECK_THAT(plan.out, ContainsSubstring("142 launches") && ContainsSubstring("floor 635.7 us") &&
+    CHECK_THAT(plan.out, ContainsSubstring("114 launches") && ContainsSubstring("floor 635.7 us") &&
                              ContainsSubstring("of the floor predicted") && ContainsSubstring("bound by"));
     const auto json = nlohmann::json::parse(read_file(scratch / "plan.json"));
     CHECK(json["prediction"] == true);
-    CHECK(json["launches"].size() == 142);
+    CHECK(json["launches"].size() == 114);
     CHECK(json["bytes"] == 2498682880 + 2048 * 114688);
     CHECK(json["share_of_floor"].get<double>() ==
           json["floor_us"].get<double>() / json["predicted_us"].get<double>());
