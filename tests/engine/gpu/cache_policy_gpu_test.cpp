@@ -277,8 +277,8 @@ TEST_CASE(
         const simt::Activity activity = simt::take_activity();
         const bool is_listed = policy == "h2o";
         CHECK(activity.graph_launches == steps);
-        // embed, five a layer, head; and the edits and the attention rows of all layers.
-        CHECK(std::ssize(activity.launches) == steps * (1 + 5 * layers + 1 + (is_listed ? 2 : 0)));
+        // embed, four a layer, head; and the edits and the attention rows of all layers.
+        CHECK(std::ssize(activity.launches) == steps * (1 + 4 * layers + 1 + (is_listed ? 2 : 0)));
         CHECK(activity.device_waits + activity.stream_waits + activity.event_waits == 0);
         CHECK(activity.allocations + activity.frees == 0);
         CHECK(activity.other_copies + activity.pageable_copies == steps); // the state
@@ -301,7 +301,7 @@ TEST_CASE("entropies of attention alone bring no attention rows, dense or throug
         const simt::Activity activity = simt::take_activity();
         const int64_t steps = session.recording()->steps() - 1; // the last token is not fed
         CHECK(activity.graph_launches == steps);
-        CHECK(std::ssize(activity.launches) == steps * (1 + 5 * layers + 1 + (policy == "full" ? 0 : 1)));
+        CHECK(std::ssize(activity.launches) == steps * (1 + 4 * layers + 1 + (policy == "full" ? 0 : 1)));
         CHECK(launches_of(activity, "attention_rows") == 0);
         session.score();
         CHECK(std::isfinite(
