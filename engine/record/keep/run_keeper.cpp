@@ -28,7 +28,6 @@ constexpr std::chrono::milliseconds rest{250};
 
 /// Changes whenever a recording has something that its file lacks; notes tell of themselves.
 struct Stamp {
-    const Recording* recording = nullptr;
     int64_t steps = 0;
     uint64_t end = 0;
     size_t commands = 0, attention = 0;
@@ -36,7 +35,7 @@ struct Stamp {
 };
 
 Stamp stamp_of(const Recording& recording) {
-    return {&recording, recording.steps(), recording.end_revision(), recording.commands().size(),
+    return {recording.steps(), recording.end_revision(), recording.commands().size(),
             recording.attention_changes().size()};
 }
 
@@ -76,8 +75,11 @@ struct RunKeeper::Impl {
         if (!live || live->steps() == 0) return;
         const Stamp stamp = stamp_of(*live);
         const std::scoped_lock lock(m_mutex);
-        if (stamp == m_seen) return;
-        if (stamp.recording != m_seen.recording) m_new.push_back(live);
+        // Not by its address: a new run may stand where one stood that is gone.
+        const bool is_new = m_seen_run.lock() != live;
+        if (!is_new && stamp == m_seen) return;
+        if (is_new) m_new.push_back(live);
+        m_seen_run = live;
         m_seen = stamp;
         ask();
     }
@@ -283,6 +285,7 @@ private:
     mutable std::mutex m_mutex;
     std::condition_variable m_changed; ///< work for the thread, or work done for flush()
     int64_t m_limit = 0;
+    std::weak_ptr<const Recording> m_seen_run;
     Stamp m_seen;
     Recordings m_new;
     std::map<std::string, std::string> m_texts;
