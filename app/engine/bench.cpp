@@ -82,6 +82,10 @@ void take_numbers(const BenchCommandOptions& options, bench::BenchOptions& wante
     if (!options.cache_lengths.empty()) wanted.policy_entries = options.cache_lengths;
     if (options.cache_steps) wanted.policy_steps = *options.cache_steps;
     wanted.policies = options.cache_policies;
+}
+
+/// Options of one measurement ask for it.
+void refuse_cache_options(const BenchCommandOptions& options) {
     for (const auto& [name, given] : {std::pair("--cache-policies", !options.cache_policies.empty()),
                                       std::pair("--cache-lengths", !options.cache_lengths.empty()),
                                       std::pair("--cache-steps", options.cache_steps.has_value())})
@@ -268,6 +272,7 @@ nlohmann::json frames_of(const BenchCommandOptions& options) {
 int carry_out(const BenchCommandOptions& options, const EngineModule::DrawBench& draw) {
     if (options.plan) return show_plan(options);
     refuse_plan_options(options);
+    refuse_cache_options(options);
     const RunConfig config = config_of(options);
     check_files(options);
     if (options.start) return start(options, config);

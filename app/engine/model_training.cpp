@@ -146,9 +146,12 @@ ModelTraining training_of(const TrainModelOptions& options, const std::string& n
     how.steps = options.steps;
     how.batch = options.batch;
     how.pack = options.pack;
-    if (options.products == "bf16") how.products = TrainablePass::Products::bf16;
-    if (options.products == "bf16" && options.device == "cpu" && !kernels::has_bf16_products())
-        say("note: this processor has no products of bf16, so they are slower here than --products f32\n");
+    if (options.products == "bf16") {
+        how.products = TrainablePass::Products::bf16;
+        if (options.device == "cpu" && !kernels::has_bf16_products())
+            say("note: this processor has no products of bf16, so they are slower here than --products "
+                "f32\n");
+    }
     how.learning_rate = options.learning_rate > 0 ? options.learning_rate : learning_rate;
     how.schedule =
         options.schedule == "linear" ? TrainingPlan::Schedule::linear : TrainingPlan::Schedule::cosine;

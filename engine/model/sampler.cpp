@@ -191,13 +191,18 @@ bool cuts(int64_t vocab, const SamplerConfig& sampler) {
     return counts(vocab, sampler) || cuts_by_weight(sampler);
 }
 
+/// Sum of the candidates' weights, in their order.
+double mass_of(const std::vector<Candidate>& candidates) {
+    double mass = 0;
+    for (const Candidate& c : candidates)
+        mass += c.weight;
+    return mass;
+}
+
 /// What the filters leave of the k most likely tokens, which stand in this order.
 std::vector<Candidate> filtered_first(std::vector<Candidate> first, const SamplerConfig& sampler) {
     if (!cuts_by_weight(sampler)) return first;
-    double total = 0;
-    for (const Candidate& c : first)
-        total += c.weight;
-    auto kept = most_likely(first, total, sampler);
+    auto kept = most_likely(first, mass_of(first), sampler);
     return kept ? std::move(*kept) : std::move(first);
 }
 
@@ -221,10 +226,7 @@ std::vector<Candidate> filtered(const Row& row, const SamplerConfig& sampler) {
 int32_t drawn_of(std::vector<Candidate> candidates, double share) {
     // Ids ascending, as where nothing is filtered.
     std::ranges::sort(candidates, {}, &Candidate::id);
-    double mass = 0;
-    for (const Candidate& c : candidates)
-        mass += c.weight;
-    const double target = share * mass;
+    const double target = share * mass_of(candidates);
     double reached = 0;
     int32_t drawn = candidates.front().id;
     for (const Candidate& c : candidates) {

@@ -61,19 +61,22 @@ void launch(const LaunchConfig& config, void (*kernel)(P...), cudaStream_t strea
 /// The first kernel of a device answers for all, as all kernels of a build are compiled for the same architectures.
 inline bool has_sm_90(const void* kernel) {
     enum : int { unknown, no, yes };
-    static std::array<std::atomic<int>, 16> answers{}; // of devices
+    static std::array<std::atomic<int>, 16>
+        answers{}; // of the first devices; those behind them are asked each time
     int device = 0;
     check(cudaGetDevice(&device), "asking for the device");
-    std::atomic<int>& answer = answers[static_cast<size_t>(device) % answers.size()];
-    if (answer == unknown || static_cast<size_t>(device) >= answers.size()) {
+    const auto ask = [&] {
         constexpr int sm_90_ptx = 90;
         int major = 0;
         cudaFuncAttributes code{};
         check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
               "asking for the compute capability");
         check(cudaFuncGetAttributes(&code, kernel), "asking for a kernel's code");
-        answer = major >= 9 && code.ptxVersion >= sm_90_ptx ? yes : no;
-    }
+        return major >= 9 && code.ptxVersion >= sm_90_ptx;
+    };
+    if (static_cast<size_t>(device) >= answers.size()) return ask();
+    std::atomic<int>& answer = answers[static_cast<size_t>(device)];
+    if (answer == unknown) answer = ask() ? yes : no;
     return answer == yes;
 }
 
