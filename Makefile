@@ -82,16 +82,11 @@ soak-long: program
 parity: build
 	@for suite in test_model test_text test_gguf test_session test_app; do REFRESHLAB_PARITY=full build/tests/$$suite "[parity]" || exit 1; done
 
-# The suites of the rooms whose faults are faults of memory, panels, dialogs and the window's shut-down among them; SUITES=room_suites: of all
-# rooms. Left out are the program, each of whose many starts takes seconds under ASan (asan-program), and the published model, whose size
-# adds time and no code.
+# The suites whose faults are faults of memory, panels, dialogs and the window's shut-down among them (scripts/asan.sh: a commit's share of
+# them); SUITES=room_suites: of all rooms.
 SUITES ?= memory_suites
 asan: setup
-	@cmake --preset asan > /dev/null
-	@cmake --build build-asan -j $(JOBS) --target $(SUITES)
-	@. scripts/share.sh; REFRESHLAB_MODELS=none REFRESHLAB_FUZZ_RUNS=6000 ctest --test-dir build-asan --output-on-failure --no-tests=error \
-	  --parallel $(JOBS) --label-exclude program \
-	  $(if $(filter memory_suites,$(SUITES)),--label-regex 'memory|both',--exclude-regex '^(test_ui|test_window|test_gui)$$')
+	@bash scripts/asan.sh $(SUITES)
 
 # The program and its window under both, with their suites; no part of CI.
 asan-program: setup

@@ -11,14 +11,9 @@ set(GLFW_BUILD_EXAMPLES OFF CACHE BOOL "" FORCE)
 set(GLFW_BUILD_TESTS OFF CACHE BOOL "" FORCE)
 add_subdirectory("${_bundle}/glfw/glfw" "${CMAKE_BINARY_DIR}/glfw" EXCLUDE_FROM_ALL)
 
-# rl_imgui: shipped program. rl_imgui_tested: the same compiled for the test engine, with the engine in it.
-function(rl_imgui_library name)
-    add_library(${name} STATIC EXCLUDE_FROM_ALL
-        ${_bundle}/imgui/imgui/imgui.cpp ${_bundle}/imgui/imgui/imgui_draw.cpp
-        ${_bundle}/imgui/imgui/imgui_tables.cpp ${_bundle}/imgui/imgui/imgui_widgets.cpp
-        ${_bundle}/imgui/imgui/imgui_stacklayout.cpp ${_bundle}/imgui/imgui/misc/cpp/imgui_stdlib.cpp
-        ${_bundle}/imgui/imgui/backends/imgui_impl_glfw.cpp ${_bundle}/imgui/imgui/backends/imgui_impl_opengl3.cpp
-        ${_bundle}/implot/implot/implot.cpp ${_bundle}/implot/implot/implot_items.cpp ${ARGN})
+# rl_imgui: shipped program. rl_imgui_tested: the same compiled for the test engine, with the engine in it. The test engine hooks into Dear
+# ImGui's own sources alone, and changes no struct; the others are compiled once (rl_implot).
+function(rl_imgui_options name)
     target_include_directories(${name} SYSTEM PUBLIC ${_bundle}/imgui/imgui ${_bundle}/imgui/imgui/misc/cpp
         ${_bundle}/imgui/imgui/backends ${_bundle}/implot/implot)
     target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
@@ -28,6 +23,17 @@ function(rl_imgui_library name)
     if(REFRESHLAB_SANITIZE) # what we call it with is looked at, not its own code: that would double the time
         target_compile_options(${name} PRIVATE -fno-sanitize=all)
     endif()
+endfunction()
+add_library(rl_implot OBJECT EXCLUDE_FROM_ALL ${_bundle}/implot/implot/implot.cpp ${_bundle}/implot/implot/implot_items.cpp
+    ${_bundle}/imgui/imgui/misc/cpp/imgui_stdlib.cpp
+    ${_bundle}/imgui/imgui/backends/imgui_impl_glfw.cpp ${_bundle}/imgui/imgui/backends/imgui_impl_opengl3.cpp)
+rl_imgui_options(rl_implot)
+function(rl_imgui_library name)
+    add_library(${name} STATIC EXCLUDE_FROM_ALL
+        ${_bundle}/imgui/imgui/imgui.cpp ${_bundle}/imgui/imgui/imgui_draw.cpp
+        ${_bundle}/imgui/imgui/imgui_tables.cpp ${_bundle}/imgui/imgui/imgui_widgets.cpp
+        ${_bundle}/imgui/imgui/imgui_stacklayout.cpp $<TARGET_OBJECTS:rl_implot> ${ARGN})
+    rl_imgui_options(${name})
 endfunction()
 rl_imgui_library(rl_imgui)
 

@@ -61,8 +61,11 @@ std::span<Cell> Machine::shared_cells(Block& block, const void* at, size_t bytes
     auto& cells = block.cells;
     if (byte >= block.dynamic && byte + bytes <= block.dynamic + cells.size())
         return std::span(cells).subspan(static_cast<size_t>(byte - block.dynamic), bytes);
-    if (byte >= m_module->shared && byte + bytes <= m_module->shared + m_module->cells.size())
-        return std::span(m_module->cells).subspan(static_cast<size_t>(byte - m_module->shared), bytes);
+    if (byte >= m_module->shared && byte + bytes <= m_module->shared + m_module->cells.size()) {
+        const auto first = static_cast<size_t>(byte - m_module->shared);
+        if (first < m_module->used_first || first + bytes > m_module->used_end) use_static(first, bytes);
+        return std::span(m_module->cells).subspan(first, bytes);
+    }
     return {};
 }
 
@@ -226,8 +229,17 @@ void Machine::look_at(Cell& cell, Access access, const void* at, const Region* r
 
 void Machine::look_at_bytes(std::span<Cell> cells, Access access, const void* at, const Region* region,
                             const void* place) {
-    for (size_t i = 0; i < cells.size(); ++i)
+    // The bytes of a number have mostly the same past, and then the same is to be said of them.
+    Cell past, present;
+    for (size_t i = 0; i < cells.size(); ++i) {
+        if (i > 0 && cells[i] == past) {
+            cells[i] = present;
+            continue;
+        }
+        past = cells[i];
         look_at(cells[i], access, static_cast<const std::byte*>(at) + i, region, place);
+        present = cells[i];
+    }
 }
 
 void Machine::access(const void* at, size_t bytes, Access access, const void* place) {

@@ -12,9 +12,9 @@ namespace refreshlab::simt {
 
 namespace {
 
-Machine& machine() {
-    static Machine& the = Machine::of_process();
-    return the;
+Machine& the_machine = Machine::of_process();
+inline Machine& machine() {
+    return the_machine;
 }
 
 /// The machine's grid runs on this thread of the host.

@@ -13,8 +13,6 @@ namespace refreshlab::simt {
 
 namespace {
 
-constexpr int poison = 0xFF; // of floats a NaN, of indices far outside
-
 std::string text(uint3 at) {
     return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
 }
@@ -91,6 +89,8 @@ Machine::Module& Machine::module_of(const void* kernel) {
     module->shared = query.shared;
     module->shared_bytes = query.shared_bytes;
     module->cells.resize(looks_at_memory() ? query.shared_bytes : 0);
+    module->used_first = 0;
+    module->used_end = looks_at_memory() ? 0 : query.shared_bytes;
     return *module;
 }
 
@@ -178,12 +178,17 @@ void Machine::begin_block(uint16_t rank, uint64_t number) {
     block.needed_until = 0;
     if (m_launch->shared_bytes > 0) std::memset(block.dynamic, poison, m_launch->shared_bytes);
     if (m_blocks.size() == 1) {
-        if (m_module->shared != nullptr) std::memset(m_module->shared, poison, m_module->shared_bytes);
+        if (m_module->shared != nullptr)
+            std::memset(m_module->shared + m_module->used_first, poison,
+                        m_module->used_end - m_module->used_first);
     } else {
         // What cells know of earlier clusters is older than this one.
         if (m_module->kept.size() <= rank) m_module->kept.resize(rank + 1U);
-        m_module->kept[rank].memory.assign(m_module->shared_bytes, static_cast<std::byte>(poison));
-        m_module->kept[rank].cells.resize(m_module->cells.size());
+        Module::Kept& kept = m_module->kept[rank];
+        kept.memory.resize(m_module->shared_bytes);
+        std::memset(kept.memory.data() + m_module->used_first, poison,
+                    m_module->used_end - m_module->used_first);
+        kept.cells.resize(m_module->cells.size());
     }
     block.order.resize(m_in_block);
     std::iota(block.order.begin(), block.order.end(), static_cast<uint32_t>(rank * m_slots));

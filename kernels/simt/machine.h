@@ -155,12 +155,16 @@ private:
         std::byte* shared = nullptr;
         size_t shared_bytes = 0;
         std::vector<Cell> cells;
+        /// What the present launch has used, from the first byte to the last. It is a small part, as the variables of all kernels stand
+        /// beside each other, and only this part is poisoned and changes places. All of it where the machine sees no accesses.
+        size_t used_first = 0, used_end = 0;
         /// Those of the blocks of a cluster, by rank, while another block has their place.
         struct Kept {
             std::vector<std::byte> memory;
             std::vector<Cell> cells;
         };
         std::vector<Kept> kept;
+        std::vector<std::byte> moved; ///< while two change places
     };
 
     void check_launch(const Launch& launch);
@@ -169,6 +173,7 @@ private:
     void run_block(Block& block, std::mt19937_64& random);
     void end_block(Block& block);
     void swap_static(Block& block);
+    void use_static(size_t first, size_t bytes);
     void resume_ready(std::mt19937_64& random);
     bool finish_warps();
     bool finish_warp_call(unsigned warp, uint32_t mask);

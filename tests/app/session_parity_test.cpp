@@ -1,6 +1,7 @@
 // Whole decode sessions against a second implementation: Python over transformers, written from docs/reference/refresh.md
 // (session_reference.py). What the program runs, records, summarises and exports is what an outsider would check.
 #include "tests/app/session_parity.h"
+#include "tests/support/share.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <fmt/format.h>
@@ -136,6 +137,7 @@ TEST_CASE("whole sessions equal those that refresh.md describes, computed with t
 
 TEST_CASE("whole sessions of a published model and a student of its weights equal the reference's",
           "[app][parity][real]") {
+    if (!has_turn(2, "whole sessions of a published model")) SKIP("another commit's share");
     const auto& sessions = real_session_cases();
     if (sessions.empty())
         SKIP("SmolLM2-135M-Instruct.Q4_1.gguf is not there: refreshlab models get smollm2-135m");

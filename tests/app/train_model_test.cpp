@@ -1,6 +1,7 @@
 // `train heal`, `train student`, `train teacher`: what they make, and what they refuse.
 #include "engine/base/json_file.h"
 #include "tests/app/program.h"
+#include "tests/support/share.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -176,6 +177,7 @@ TEST_CASE("every command of train has recipes, and refuses a key that is no opti
 }
 
 TEST_CASE("the recipes of the repository can be carried out", "[cli][train]") {
+    if (!has_turn(1, "recipes")) SKIP("another commit's share");
     const Scratch scratch("train-recipes");
     const std::string teacher = "assets/models/llama-tales-teacher",
                       student = "assets/models/llama-tales-student", texts = "assets/prompts/roll_call.jsonl";

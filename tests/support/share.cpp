@@ -17,6 +17,15 @@ ShareOfRun share_of_run() {
     return {share, of};
 }
 
+bool has_turn(int64_t turn, const std::string& what) {
+    const ShareOfRun run = share_of_run();
+    const bool takes = turn % run.of == run.share;
+    if (!takes)
+        std::printf("%s: in share %lld of %lld\n", what.c_str(), static_cast<long long>(turn % run.of),
+                    static_cast<long long>(run.of));
+    return takes;
+}
+
 Share::Share(std::string what)
     : m_what(std::move(what))
     , m_run(share_of_run()) {}

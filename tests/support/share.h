@@ -11,6 +11,9 @@ struct ShareOfRun {
 };
 [[nodiscard]] ShareOfRun share_of_run();
 
+/// Whether a long case that cannot be cut into parts is in this run's share: such cases take turns, from 0. It says so where it is not.
+[[nodiscard]] bool has_turn(int64_t turn, const std::string& what);
+
 /// A comparison of everything with everything takes minutes, and each change of the code needs only part of it: a run of the
 /// suites takes one share, another for every commit, so that in time all are taken. REFRESHLAB_SHARE="K/N" in the environment
 /// (scripts/test.sh) is share K, from 0, of N; without it, everything.

@@ -10,6 +10,7 @@
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/kernels/kernel_fixture.h"
 #include "tests/support/forward.h"
+#include "tests/support/share.h"
 
 #include <map>
 
@@ -263,8 +264,10 @@ TEST_CASE("every kind of derived student has the CPU's logits by the device's ke
         id = static_cast<int32_t>(random.between(0, 175));
     const auto plain = small_model(64);
     const auto blocks = native_model(64, roundings[0]);
+    Share share("derived students on the device");
     for (const std::string& spec : specs) {
         for (const LlamaModel* const teacher : {plain.get(), blocks.get()}) {
+            if (!share.takes()) continue;
             CAPTURE(spec, teacher->keeps_blocks());
             DerivedStudent student =
                 derive_student(*teacher, derivation_of("derive:" + spec), at::kCPU, text);

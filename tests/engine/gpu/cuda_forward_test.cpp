@@ -6,6 +6,7 @@
 #include "tests/engine/gpu/simt_decoder.h"
 #include "tests/kernels/kernel_fixture.h"
 #include "tests/support/forward.h"
+#include "tests/support/share.h"
 
 /// Decode steps of CudaForward, whose kernels run on the host machine, against those of CpuForward on the same weights.
 namespace refreshlab::test::cuda_forward_cases {
@@ -139,8 +140,10 @@ std::vector<int32_t> random_ids(Random& random, int64_t n, int64_t vocab) {
 
 TEST_CASE("decode steps of the device's kernels equal those of the CPU", "[gpu]") {
     Random random(1301);
+    Share share("decode steps of every family and dtype on the device");
     for (const Case& c : cases()) {
         for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+            if (!share.takes()) continue;
             Twin twin(c.config, dtype, 300);
             twin.prefill(random_ids(random, 251, c.config.vocab_size));
             for (int step_number = 0; step_number < 8; ++step_number) { // over the end of a split
@@ -158,8 +161,10 @@ TEST_CASE("decode steps of the device's kernels equal those of the CPU", "[gpu]"
 
 TEST_CASE("prefills of the device's kernels equal those of the CPU, whole and in chunks", "[gpu]") {
     Random random(1305);
+    Share share("prefills of every family and dtype on the device");
     for (const Case& c : cases()) {
         for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+            if (!share.takes()) continue;
             Twin twin(c.config, dtype, 80);
             const std::vector<int32_t> ids = random_ids(random, 43, c.config.vocab_size);
             CAPTURE(c.name, c10::toString(dtype));
@@ -242,8 +247,10 @@ TEST_CASE("MC rows ride along and do not change the token's row by a bit", "[gpu
 TEST_CASE("decode steps through lists equal those of the CPU, in every family and dtype, MC rows too",
           "[gpu]") {
     Random random(1307);
+    Share share("decode steps through lists of every family and dtype on the device");
     for (const Case& c : cases()) {
         for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+            if (!share.takes()) continue;
             const Twin twin(c.config, dtype, 300);
             (void)extend(*twin.cpu, *twin.cpu_cache, random_ids(random, 270, c.config.vocab_size), Rows::none,
                          Origin::teacher_prefill);
@@ -253,12 +260,12 @@ TEST_CASE("decode steps through lists equal those of the CPU, in every family an
                 return cache;
             };
             const auto cpu_cache = pooled(*twin.cpu), gpu_cache = pooled(*twin.gpu);
-            const auto evict = [&](int64_t share, int64_t step_number) {
+            const auto evict = [&](int64_t one_of, int64_t step_number) {
                 for (int64_t layer = 0; layer < c.config.num_layers; ++layer) {
                     for (int64_t head = 0; head < c.config.num_kv_heads; ++head) {
                         std::vector<int64_t> gone;
                         for (const int64_t position : cpu_cache->held(layer, head))
-                            if (random.between(0, share) == 0) gone.push_back(position);
+                            if (random.between(0, one_of) == 0) gone.push_back(position);
                         cpu_cache->evict(layer, head, gone, step_number);
                         gpu_cache->evict(layer, head, gone, step_number);
                     }
@@ -286,7 +293,9 @@ TEST_CASE("decode steps through lists equal those of the CPU, in every family an
 TEST_CASE("MC rows of 16-bit models equal those of the CPU and do not change the token's row by a bit",
           "[gpu]") {
     Random random(1307);
+    Share share("MC rows of every family on the device");
     for (const Case& c : cases()) {
+        if (!share.takes()) continue;
         const at::ScalarType dtype = random.pick(std::vector<at::ScalarType>{at::kBFloat16, at::kHalf});
         Twin twin(c.config, dtype, 300);
         twin.prefill(random_ids(random, 254, c.config.vocab_size));

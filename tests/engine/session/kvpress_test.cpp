@@ -8,6 +8,7 @@
 #include "kernels/ops/attention.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/seed.h"
+#include "tests/support/share.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -289,6 +290,7 @@ TEST_CASE("the bundled teacher keeps and says the same with kvpress", "[session]
 }
 
 TEST_CASE("a published model keeps and says the same with kvpress", "[session][kvpress][real][parity]") {
+    if (!has_turn(1, "kvpress on a published model")) SKIP("another commit's share");
     const char* const named = std::getenv("REFRESHLAB_MODELS");
     const auto model =
         std::filesystem::path(named != nullptr ? named : RL_MODELS) / "SmolLM2-135M-Instruct.Q4_1.gguf";

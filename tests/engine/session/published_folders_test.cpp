@@ -9,6 +9,7 @@
 #include "engine/session/pair/run_text.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "tests/support/forward.h"
+#include "tests/support/share.h"
 
 #include <ATen/ops/allclose.h>
 #include <catch2/catch_test_macros.hpp>
@@ -23,6 +24,7 @@ namespace published_folders_test {
 
 using namespace refreshlab;
 using refreshlab::test::extend;
+using refreshlab::test::has_turn;
 
 namespace {
 
@@ -44,6 +46,7 @@ const std::filesystem::path& folders() {
 
 TEST_CASE("published folders load and decode as transformers does, alone and as a pair",
           "[session][parity]") {
+    if (!has_turn(1, "published folders")) SKIP("another commit's share");
     const nlohmann::json answers = read_json_file(folders() / "answers.json");
     REQUIRE(answers.size() == 20);
     size_t stopped = 0;

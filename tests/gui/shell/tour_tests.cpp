@@ -1,6 +1,7 @@
 // Every bundled chapter of the tour is played with the mouse, by the moves that stand in it.
 #include "engine/fetch/published_models.h"
 #include "tests/gui/robot.h"
+#include "tests/support/share.h"
 #include "ui/tour/bubble_place.h"
 #include "ui/tour/tour.h"
 
@@ -331,11 +332,10 @@ void a_chapter_that_does_not_fit(Robot& r) {
 } // namespace
 
 std::vector<Case> tour_cases() {
-    return {
+    std::vector<Case> cases{
         {"tour", "TO1 Find the drift is played to its end", play_bundled<0>},
         {"tour", "TO1 Tune the gate is played to its end", play_bundled<1>},
         {"tour", "TO1 Prove it with a branch is played to its end", play_bundled<2>},
-        {"tour", "TO1 A real model is played to its end", play_bundled<3>},
         {"tour", "TO1 What stays in the cache is played to its end", play_bundled<4>},
         {"tour", "TO1 Print it is played to its end", play_bundled<5>},
         {"tour", "TO1 Find the drift is played in light, at twice the size, in a small window",
@@ -345,12 +345,17 @@ std::vector<Case> tour_cases() {
          play_large<2>},
         {"tour", "TO1 What stays in the cache is played in light, at twice the size, in a small window",
          play_large<4>},
-        {"tour", "TO1 A real model is played in light, at twice the size, in a small window", play_large<3>},
         {"tour", "TO1 Print it is played in light, at twice the size, in a small window", play_large<5>},
         {"tour", "TO1 a chapter that does not fit the program is a line", a_chapter_that_does_not_fit},
         {"tour", "TO1 a chapter is left, and gone on with where it was", left_and_gone_on_with},
         {"tour", "TO1 the person's own arrangement outlives a chapter", own_arrangement_is_kept},
     };
+    if (test::has_turn(2, "the tour's chapter with a real model")) {
+        cases.push_back({"tour", "TO1 A real model is played to its end", play_bundled<3>});
+        cases.push_back({"tour", "TO1 A real model is played in light, at twice the size, in a small window",
+                         play_large<3>});
+    }
+    return cases;
 }
 
 } // namespace refreshlab::gui

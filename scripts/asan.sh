@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Suites under AddressSanitizer and UBSan: scripts/asan.sh [memory_suites | room_suites], in build-asan.
+#
+# A commit has its share (scripts/share.sh): a third of the kernels' cases, and one commit of three what needs the whole program, which is half
+# of what there is to compile. Everything: REFRESHLAB_SHARE= scripts/asan.sh. Left out are the program's own suites, each of whose many
+# starts takes seconds under ASan (make asan-program), and the published model, whose size adds time and no code.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/share.sh
+suites=${1:-memory_suites}
+left_out=program
+choice=()
+if [ "$suites" = memory_suites ]; then
+    choice+=(--label-regex 'memory|both')
+else
+    choice+=(--exclude-regex '^(test_ui|test_window|test_gui)$')
+fi
+if [ "$suites" = memory_suites ] && [ -n "$REFRESHLAB_SHARE" ]; then
+    share=${REFRESHLAB_SHARE%/*}
+    choice+=(--exclude-regex "^test_simt_[^$((share % 3))]\$")
+    if [ "$share" -ne 0 ]; then
+        suites=room_memory_suites
+        left_out='program|whole'
+    fi
+fi
+cmake --preset asan > /dev/null
+cmake --build build-asan -j "${JOBS:-$(nproc)}" --target "$suites"
+REFRESHLAB_MODELS=none REFRESHLAB_FUZZ_RUNS=6000 ctest --test-dir build-asan --output-on-failure --no-tests=error \
+    --parallel "${JOBS:-$(nproc)}" --label-exclude "$left_out" "${choice[@]}"
