@@ -1,6 +1,7 @@
 #include "kernels/cuda/decode/decoder.h"
 #include "kernels/decode/decode_plan.h"
 #include "tests/kernels/simt/plan_fixture.h"
+#include "tests/support/share.h"
 
 /// The plan of a decode step against the launches that a decoder makes.
 namespace refreshlab::test::decode_plan_simt {
@@ -37,9 +38,11 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
         {WeightType::bf16, numbers, numbers, numbers, {}, 330, false, {5, 2, 32}},
         {WeightType::bf16, q4_0, numbers, numbers, {}, 330, false, {4, 3, 64}},
         {WeightType::f32, numbers, numbers, numbers, {true, false, true}, 330, true, {3, 3, 288}}};
+    Share share("launches of every kind of model and number of rows");
     for (const Kind& kind : kinds) {
         // -1: the token's row alone on a GPU that has no clusters.
         for (const int64_t rows_of : {-1, 1, 2, 9, 10, 20, 40}) {
+            if (!share.takes()) continue;
             const int64_t rows = std::abs(rows_of);
             shape.clusters = rows_of > 0;
             shape.type = kind.type;
