@@ -3,6 +3,7 @@
 #include "engine/base/json_text.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/control/model_files.h"
+#include "engine/model/memory_estimate.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/decode/decode_session.h"
@@ -266,6 +267,15 @@ private:
         m_result.figures.push_back(std::move(layers));
     }
 
+    /// What a policy works out stands still for all cores but one, so two texts read side by side take less time than one after the
+    /// other. Each holds the caches of a group of policies, and what these keep of the prompt.
+    [[nodiscard]] static size_t texts_at_once(const LlamaModel& model, int threads) {
+        if (!model.device().is_cpu()) return 1;
+        constexpr int64_t bytes_of_a_text = int64_t{4} << 30;
+        const int64_t available = host_memory_available().value_or(0);
+        return static_cast<size_t>(std::clamp<int64_t>(available / bytes_of_a_text, 1, threads));
+    }
+
     /// \param policies  of each text; the readings come in this order
     std::vector<std::vector<CacheReading>>
     read_all(const LlamaModel& model, const std::vector<LongText>& texts,
@@ -273,13 +283,15 @@ private:
         const std::string fingerprint = model_fingerprint(m_options.base.teacher_dir);
         std::vector<std::vector<CacheReading>> readings(texts.size());
         const int threads = kernels::threads_for(m_options.base.threads);
-        // One text at a time: its prompt alone keeps all cores busy, and two would hold two sets of caches.
-        JobPool pool(1, threads);
+        double read = 0;  ///< texts
+        std::mutex mutex; ///< protects it, and progress
+        JobPool pool(texts_at_once(model, threads), threads);
         pool.run(texts.size(), [&](size_t t, JobSlot& slot) {
             const auto done = [&](double of_text) {
+                const std::lock_guard lock(mutex);
+                read += of_text;
                 if (m_options.progress)
-                    m_options.progress((static_cast<double>(t) + of_text) / static_cast<double>(texts.size()),
-                                       texts[t].name);
+                    m_options.progress(read / static_cast<double>(texts.size()), texts[t].name);
             };
             done(0);
             Digest digest;
@@ -312,8 +324,9 @@ private:
                 for (size_t k = 0; k < group.size(); ++k)
                     kept[json_text(to_json(group[k]))] = to_json(made[k]);
                 m_kept.put(digest.hex(), kept);
-                done(static_cast<double>(g + 1) / static_cast<double>(groups));
+                done(1 / static_cast<double>(groups));
             }
+            if (groups == 0) done(1);
             for (const CachePolicyConfig& policy : policies[t])
                 readings[t].push_back(
                     cache_reading_from_json(kept.at(json_text(to_json(policy))), "a kept reading"));
