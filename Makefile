@@ -82,8 +82,8 @@ soak-long: program
 parity: build
 	@for suite in test_model test_text test_gguf test_session test_app; do REFRESHLAB_PARITY=full build/tests/$$suite "[parity]" || exit 1; done
 
-# The suites whose faults are faults of memory, panels, dialogs and the window's shut-down among them (scripts/asan.sh: a commit's share of
-# them); SUITES=room_suites: of all rooms.
+# The suites whose faults are faults of memory; in one commit of three panels, dialogs and the window's shut-down among them (scripts/asan.sh).
+# SUITES=room_suites: those of all rooms.
 SUITES ?= memory_suites
 asan: setup
 	@bash scripts/asan.sh $(SUITES)
