@@ -9,15 +9,14 @@ cd "$(dirname "$0")/.."
 . scripts/share.sh
 suites=${1:-memory_suites}
 left_out=program
-choice=()
-if [ "$suites" = memory_suites ]; then
-    choice+=(--label-regex 'memory|both')
+if [ "$suites" != memory_suites ]; then
+    choice=(--exclude-regex '^(test_ui|test_window|test_serve|test_gui)$')
 else
-    choice+=(--exclude-regex '^(test_ui|test_window|test_serve|test_gui)$')
-fi
-if [ "$suites" = memory_suites ] && [ -n "$REFRESHLAB_SHARE" ] && [ "${REFRESHLAB_SHARE%/*}" -ne 0 ]; then
-    suites=room_memory_suites
-    left_out='program|whole'
+    choice=(--label-regex 'memory|both')
+    if [ "${REFRESHLAB_SHARE%/*}" != 0 ] && [ -n "$REFRESHLAB_SHARE" ]; then
+        suites=room_memory_suites
+        left_out='program|whole'
+    fi
 fi
 cmake --preset asan > /dev/null
 cmake --build build-asan -j "${JOBS:-$(nproc)}" --target "$suites"

@@ -44,7 +44,7 @@ std::shared_ptr<void> make_memory(size_t bytes) {
     // aligned_alloc wants a multiple of the alignment, and the sanitizer guards what was asked for; so the end is exact with posix_memalign.
     void* memory = nullptr;
     if (posix_memalign(&memory, 256, bytes == 0 ? 1 : bytes) != 0) throw std::bad_alloc();
-    std::memset(memory, 0xFF, bytes);
+    std::memset(memory, poison, bytes);
     return {memory, std::free};
 }
 

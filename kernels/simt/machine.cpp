@@ -178,16 +178,13 @@ void Machine::begin_block(uint16_t rank, uint64_t number) {
     block.needed_until = 0;
     if (m_launch->shared_bytes > 0) std::memset(block.dynamic, poison, m_launch->shared_bytes);
     if (m_blocks.size() == 1) {
-        if (m_module->shared != nullptr)
-            std::memset(m_module->shared + m_module->used_first, poison,
-                        m_module->used_end - m_module->used_first);
+        m_module->poison_used(m_module->shared);
     } else {
         // What cells know of earlier clusters is older than this one.
         if (m_module->kept.size() <= rank) m_module->kept.resize(rank + 1U);
         Module::Kept& kept = m_module->kept[rank];
         kept.memory.resize(m_module->shared_bytes);
-        std::memset(kept.memory.data() + m_module->used_first, poison,
-                    m_module->used_end - m_module->used_first);
+        m_module->poison_used(kept.memory.data());
         kept.cells.resize(m_module->cells.size());
     }
     block.order.resize(m_in_block);

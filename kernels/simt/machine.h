@@ -4,6 +4,7 @@
 #include "kernels/simt/memory.h"
 #include "kernels/simt/runtime_api.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -158,6 +159,10 @@ private:
         /// What the present launch has used, from the first byte to the last. It is a small part, as the variables of all kernels stand
         /// beside each other, and only this part is poisoned and changes places. All of it where the machine sees no accesses.
         size_t used_first = 0, used_end = 0;
+        /// \param memory  of a block: the module's own, or what is kept of it
+        void poison_used(std::byte* memory) const {
+            std::fill(memory + used_first, memory + used_end, static_cast<std::byte>(poison));
+        }
         /// Those of the blocks of a cluster, by rank, while another block has their place.
         struct Kept {
             std::vector<std::byte> memory;

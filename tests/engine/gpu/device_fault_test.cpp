@@ -72,7 +72,7 @@ TEST_CASE("a launch that fails ends the run, keeps its recording, and the next r
     int faults = 0;
     for (const bool late : {false, true}) {
         // From the prefill's launches through steps and splices, past the last one.
-        for (int64_t after = 0;; after += 29) {
+        for (int64_t after = 0;; after += 13) {
             CAPTURE(late, after);
             const Planted planted({Call::launch, after, late, false});
             const std::string said = failure_of(pair, *whole);
