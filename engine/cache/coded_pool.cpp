@@ -9,6 +9,7 @@
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <numeric>
 
@@ -308,18 +309,40 @@ void CodedPool::encode(int64_t kv_head, KvHalf half, std::span<const int64_t> po
 }
 
 SavedEntries CodedPool::save(int64_t kv_head, std::span<const int64_t> positions) const {
+    const CodedHead& of = head(kv_head);
     SavedEntries saved;
-    saved.rows = read(kv_head, positions);
+    saved.rows = at::empty({2, std::ssize(positions), m_head_dim}, m_rows[0].options().device(at::kCPU));
+    const int64_t row_bytes = m_rows[0].row_bytes();
+    auto* to = static_cast<std::byte*>(saved.rows.mutable_data_ptr());
     for (size_t half = 0; half < 2; ++half) {
-        const CodedHalf& of = head(kv_head).halves[half];
-        std::vector<bool> wanted(of.blocks.size(), false);
+        std::vector<int64_t> slots;
+        std::vector<std::byte*> places;
+        std::vector<int32_t> blocks;
         for (const int64_t position : positions) {
-            const int64_t at = place_of(head(kv_head).positions, position);
-            const CodedPlace& place = of.places[static_cast<size_t>(at)];
-            if (!place.is_row()) wanted[static_cast<size_t>(place.block)] = true;
+            const CodedPlace& place =
+                of.halves[half].places[static_cast<size_t>(place_of(of.positions, position))];
+            if (place.is_row()) {
+                slots.push_back(place.row);
+                places.push_back(to);
+            } else {
+                blocks.push_back(place.block);
+                std::fill_n(to, row_bytes, std::byte{}); // not looked at
+            }
+            to += row_bytes;
         }
-        for (size_t i = 0; i < wanted.size(); ++i)
-            if (wanted[i]) saved.blocks[half].push_back(of.blocks[i]);
+        if (!slots.empty()) {
+            const at::Tensor rows = m_rows[half].read(slots);
+            const auto* from = static_cast<const std::byte*>(rows.const_data_ptr());
+            for (std::byte* const place : places) {
+                std::copy_n(from, row_bytes, place);
+                from += row_bytes;
+            }
+        }
+        std::ranges::sort(blocks);
+        const auto twice = std::ranges::unique(blocks);
+        blocks.erase(twice.begin(), twice.end());
+        for (const int32_t block : blocks)
+            saved.blocks[half].push_back(of.halves[half].blocks[static_cast<size_t>(block)]);
     }
     return saved;
 }

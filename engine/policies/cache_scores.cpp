@@ -40,6 +40,30 @@ std::vector<float> reduce_group(std::span<const std::span<const float>> heads, G
     return row;
 }
 
+void add_group_mean(std::span<const std::span<const float>> heads, std::span<float> sums) {
+    RL_ASSERT(!heads.empty());
+    constexpr size_t lanes = 16; // stay in registers until all heads are through
+    const auto num = static_cast<float>(heads.size());
+    size_t i = 0;
+    for (; i + lanes <= sums.size(); i += lanes) {
+        float row[lanes];
+        std::copy_n(heads[0].data() + i, lanes, row);
+        for (const auto& head : heads.subspan(1)) {
+            const float* const from = head.data() + i;
+            for (size_t l = 0; l < lanes; ++l)
+                row[l] += from[l];
+        }
+        for (size_t l = 0; l < lanes; ++l)
+            sums[i + l] += row[l] / num;
+    }
+    for (; i < sums.size(); ++i) {
+        float one = heads[0][i];
+        for (const auto& head : heads.subspan(1))
+            one += head[i];
+        sums[i] += one / num;
+    }
+}
+
 std::vector<float> pooled(std::span<const float> scores, int64_t kernel, Pooling pooling) {
     RL_ASSERT(kernel % 2 == 1);
     const int64_t n = std::ssize(scores), half = kernel / 2;
@@ -63,6 +87,10 @@ std::vector<int64_t> top(std::span<const float> scores, int64_t k) {
         const float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
         return x != y ? x > y : a > b;
     };
+    if (kept + 1 == std::ssize(order)) { // what a step is over its budget
+        order.erase(std::ranges::max_element(order, better));
+        return order;
+    }
     if (kept < std::ssize(order)) std::nth_element(order.begin(), order.begin() + kept, order.end(), better);
     order.resize(static_cast<size_t>(kept));
     std::ranges::sort(order);

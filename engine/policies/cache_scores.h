@@ -17,6 +17,8 @@ enum class Pooling : uint8_t { max, mean };
                                                            int64_t kv_head);
 /// Rows of the query heads of one KV head, [heads][n], into one row of n numbers.
 [[nodiscard]] std::vector<float> reduce_group(std::span<const std::span<const float>> heads, Group group);
+/// sums += reduce_group(heads, mean), with its bits. \param sums  as long as the rows at most
+void add_group_mean(std::span<const std::span<const float>> heads, std::span<float> sums);
 
 /// Pooling over `kernel` neighbours. Mean divides by the whole kernel at the borders, where zeros are counted; max sees what is
 /// there. kernel is odd (asserted).

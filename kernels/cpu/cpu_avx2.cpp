@@ -77,13 +77,20 @@ RL_AVX2_INLINE __m256 load(const F16* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
-/// The first `count` (0..8) elements, zeros after them.
+/// The first `count` elements, at least 1 and of more the first 8, zeros after them.
 template <typename T>
 RL_AVX2_INLINE __m256 load_part(const T* p, int64_t count) {
+    if (count >= 8) return load(p);
     T part[8] = {};
-    for (int64_t i = 0; i < count && i < 8; ++i)
+    for (int64_t i = 0; i < count; ++i)
         part[i] = p[i];
     return load(part);
+}
+/// Of floats the processor leaves out what is behind them: rows of any length are as fast as whole ones.
+RL_AVX2_INLINE __m256 load_part(const float* p, int64_t count) {
+    alignas(64) static constexpr int32_t mask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    if (count >= 8) return load(p);
+    return _mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask + 8 - count)));
 }
 
 RL_AVX2_INLINE __m128 fold_to_4(__m256 low, __m256 high) {
@@ -135,8 +142,10 @@ RL_AVX2_INLINE void accumulate(const float* x, int64_t x_stride, const W* const*
     for (int h = 0; h < H; ++h) {
         const int64_t left = n - i - 8 * h;
         if (left <= 0) break;
+#pragma GCC unroll 4
         for (int o = 0; o < 4; ++o) {
             const __m256 wv = load_part(w[o] + i + 8 * h, left);
+#pragma GCC unroll 4
             for (int r = 0; r < R; ++r) {
                 acc[h][r][o] =
                     _mm256_fmadd_ps(load_part(x + r * x_stride + i + 8 * h, left), wv, acc[h][r][o]);

@@ -17,7 +17,7 @@ using test::Random;
 
 namespace {
 
-/// Few bits that can be read turned as well: a query stays as it is.
+/// Few bits that can be read turned as well: a query stays as it is, and so does a sum.
 class Turning final : public EntryCodec {
 public:
     explicit Turning(int64_t bits)
@@ -38,6 +38,14 @@ public:
     [[nodiscard]] bool dots(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                             bool turned, const CodeDots& d) const override {
         return turned && m_codes.dots(block, shape, part, turned, d);
+    }
+    void turn_back(const float* sum, std::span<float> to) const override {
+        for (size_t c = 0; c < to.size(); ++c)
+            to[c] += sum[c];
+    }
+    [[nodiscard]] bool sums(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                            bool turned, const CodeSums& s) const override {
+        return turned && m_codes.sums(block, shape, part, turned, s);
     }
 
 private:
@@ -63,7 +71,9 @@ TEST_CASE("attention straight from codes has the bits of attention over made row
         else
             keys = std::make_shared<FewBits>(
                 bits, round % 3 == 1 ? FewBits::Groups::channels : FewBits::Groups::rows, 16);
-        const auto values = std::make_shared<FewBits>(bits, FewBits::Groups::rows, round % 2 == 0 ? 32 : 16);
+        std::shared_ptr<const EntryCodec> values =
+            std::make_shared<FewBits>(bits, FewBits::Groups::rows, round % 2 == 0 ? 32 : 16);
+        if (round % 5 < 2) values = std::make_shared<Turning>(bits);
         for (int64_t head = 0; head < kv_heads; ++head) {
             const bool gaps =
                 random.between(0, 2) == 0;        // what is mixed with whole rows is made, unless turned

@@ -76,12 +76,9 @@ public:
 
     void after_attention(const StepView& view, CacheEditor& cache) override {
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
-            const Floats row = cache_scores::reduce_group(cache_scores::heads_of(view.row, m_context, head),
-                                                          cache_scores::Group::mean);
             Floats& sums = acc(view.layer, head);
             sums.resize(cache.held(view.layer, head).size(), 0);
-            for (size_t i = 0; i < sums.size(); ++i)
-                sums[i] += row[i];
+            cache_scores::add_group_mean(cache_scores::heads_of(view.row, m_context, head), sums);
         }
         const int64_t n = std::ssize(cache.held(view.layer, 0)); // the same number in all heads
         if (n <= budget_of(view.layer) || merging::stays_whole(view.layer, m_dense_layers, m_context)) return;

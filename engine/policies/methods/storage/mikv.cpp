@@ -2,7 +2,7 @@
 //   acc[j] = attention that entry j received from every query so far, mean over the query heads of the KV head
 //   as they are: the newest part of the budget (`recent`), and of the others those with the largest acc. What is once coded stays so
 //   codes: per token over `group_size` channels, as KIVI's values. Key channels are balanced before it: beta_c = sqrt(max |q_c| /
-//   max |k_c|) over the prompt, of a KV head; beta k is coded, and divided by beta when it is read
+//   max |k_c|) over the prompt, of a KV head; beta k is coded, and divided by beta when it is read. Values: beta = 1
 // Source: reference/cache-definitions.md, section 9; Yang et al. 2024 (MiKV).
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/code_products.h"
@@ -21,7 +21,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// Rows times beta, in few bits.
+/// Rows times beta, in few bits. Beside whole entries, which may stand anywhere, codes are read turned: so no row is made.
 class Balanced final : public EntryCodec {
 public:
     Balanced(Floats beta, int64_t bits, int64_t group)
@@ -42,11 +42,15 @@ public:
                 *to++ /= m_beta[static_cast<size_t>(part.first_channel + c)];
     }
     [[nodiscard]] bool joins(int64_t head_dim) const override { return m_codes.joins(head_dim); }
-    // Turned, the query is divided.
+    // Turned, the query is divided, or the sum.
     [[nodiscard]] int64_t turned_width(int64_t head_dim) const override { return head_dim; }
     void turn(std::span<const float> query, float* to) const override {
         for (size_t c = 0; c < query.size(); ++c)
             *to++ = query[c] / m_beta[c];
+    }
+    void turn_back(const float* sum, std::span<float> to) const override {
+        for (size_t c = 0; c < to.size(); ++c)
+            to[c] += sum[c] / m_beta[c];
     }
     void read_turned(const EncodedBlock& block, const BlockShape& shape, std::span<const int64_t> rows,
                      float* to) const override {
@@ -55,6 +59,10 @@ public:
     [[nodiscard]] bool dots(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
                             bool turned, const CodeDots& d) const override {
         return turned && m_codes.dots(block, shape, part, turned, d);
+    }
+    [[nodiscard]] bool sums(const EncodedBlock& block, const BlockShape& shape, const BlockPart& part,
+                            bool turned, const CodeSums& s) const override {
+        return turned && m_codes.sums(block, shape, part, turned, s);
     }
 
 private:
@@ -71,7 +79,8 @@ public:
         , m_recent(values.real("recent"))
         , m_balance(values.flag("balance"))
         , m_context(context)
-        , m_values(std::make_shared<FewBits>(m_bits, FewBits::Groups::rows, m_group, false))
+        , m_values(
+              std::make_shared<Balanced>(Floats(static_cast<size_t>(context.head_dim), 1), m_bits, m_group))
         , m_heads(static_cast<size_t>(context.layers * context.kv_heads)) {}
 
     [[nodiscard]] PolicyNeeds needs() const override {
@@ -92,12 +101,10 @@ public:
     }
     void after_attention(const StepView& view, CacheEditor& cache) override {
         for (int64_t index = 0; index < m_context.kv_heads; ++index) {
-            const Floats row = cache_scores::reduce_group(cache_scores::heads_of(view.row, m_context, index),
-                                                          cache_scores::Group::mean);
+            const auto rows = cache_scores::heads_of(view.row, m_context, index);
             Head& head = of(view.layer, index);
-            head.acc.resize(row.size(), 0);
-            for (size_t i = 0; i < row.size(); ++i)
-                head.acc[i] += row[i];
+            head.acc.resize(rows[0].size(), 0);
+            cache_scores::add_group_mean(rows, head.acc);
             demote(view.layer, index, cache);
         }
     }
