@@ -1,6 +1,7 @@
 #include "app/base/output.h"
 
 #include "engine/base/error.h"
+#include "engine/base/shell_word.h"
 #include "engine/text/utf8.h"
 
 #include <algorithm>
@@ -72,7 +73,7 @@ void check_outputs(std::span<const NamedFile> outputs, std::span<const NamedFile
 void keep_command_line(int argc, const char* const* argv) {
     kept_command_line.clear();
     for (int i = 0; i < argc; ++i)
-        kept_command_line += (i > 0 ? " " : "") + std::string(argv[i]);
+        kept_command_line += (i > 0 ? " " : "") + shell_word(argv[i]);
 }
 
 std::string command_line() {

@@ -37,7 +37,7 @@ struct NamedFile {
 /// writing it would destroy what the same command reads or writes. Throws Error{bad_input}.
 void check_outputs(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs);
 
-/// The words of the command line with spaces between them; they go into pictures and figures, so that one can be made again. The program alone
+/// The words of the command line as a shell takes them; they go into pictures and figures, so that one can be made again. The program alone
 /// has them: the engine is told them with the options of a command.
 void keep_command_line(int argc, const char* const* argv);
 [[nodiscard]] std::string command_line();

@@ -1,6 +1,7 @@
 #include "engine/remote/ssh_road.h"
 
 #include "engine/base/error.h"
+#include "engine/base/shell_word.h"
 #include "engine/fetch/child_process.h"
 #include "engine/text/utf8.h"
 
@@ -141,18 +142,6 @@ std::string words(const std::vector<std::string>& command) {
 }
 
 } // namespace
-
-std::string shell_word(const std::string& word) {
-    const auto plain = [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               std::string_view("_-./:=@,+%").find(c) != std::string_view::npos;
-    };
-    if (!word.empty() && std::ranges::all_of(word, plain)) return word;
-    std::string quoted = "'";
-    for (const char c : word)
-        quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return quoted + "'";
-}
 
 bool is_ssh_address(const std::string& text) {
     return text.starts_with(ssh_prefix);

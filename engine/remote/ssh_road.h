@@ -68,7 +68,4 @@ private:
     std::unique_ptr<Impl> m_impl;
 };
 
-/// A word for a POSIX shell, in quotes where it needs some.
-[[nodiscard]] std::string shell_word(const std::string& word);
-
 } // namespace refreshlab::remote

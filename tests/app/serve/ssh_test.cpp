@@ -1,5 +1,6 @@
 // `gui --connect ssh://...`: the way through a real sshd of this user on the loopback (sshd.sh).
 #include "engine/base/error.h"
+#include "engine/base/shell_word.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/remote/own_server.h"
 #include "engine/remote/remote_engine.h"
@@ -297,9 +298,9 @@ TEST_CASE("an address for ssh is read and written", "[ssh]") {
         CAPTURE(text);
         CHECK_THROWS_AS(read(text), Error);
     }
-    CHECK(remote::shell_word("a/b.c") == "a/b.c");
-    CHECK(remote::shell_word("it's") == "'it'\\''s'");
-    CHECK(remote::shell_word("") == "''");
+    CHECK(shell_word("a/b.c") == "a/b.c");
+    CHECK(shell_word("it's") == "'it'\\''s'");
+    CHECK(shell_word("") == "''");
 }
 
 } // namespace ssh_test
