@@ -120,6 +120,13 @@ Command add_study_command(CLI::App& app) {
             "Tokens of a long text (default: half of the context, at most 2,048, with --limit 4,096)")
         ->type_name("N")
         ->check(CLI::Range(256, 1 << 20));
+    studies->back()
+        ->command
+        ->add_option("--methods", studies->back()->options.methods,
+                     "Parts zoo, zoo_recall, both: of all cache policies these alone, beside full")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     return [studies] {
         for (const auto& study : *studies) {
             if (study->command->parsed()) return engine_module().carry_out(study->options);

@@ -72,6 +72,7 @@ int run_study(const StudyCommandOptions& options,
     settings.mc_samples = options.mc_samples;
     settings.length = options.length;
     settings.parts = options.parts;
+    settings.methods = options.methods;
     settings.traces = options.traces;
     if (needs_models) {
         const bool bundled = options.prompts.empty() || options.teacher.empty() || options.student.empty();

@@ -10,7 +10,7 @@ namespace refreshlab::app {
 struct StudyCommandOptions {
     std::string name; ///< of the study
     std::string teacher, student, device, dtype, kernels, prompts, out, traces;
-    std::vector<std::string> parts;
+    std::vector<std::string> parts, methods;
     uint64_t seed = 0;
     int64_t limit = 0, length = 0;
     int32_t mc_samples = 0;

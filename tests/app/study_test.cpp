@@ -355,6 +355,7 @@ TEST_CASE("studies refuse what they cannot do in one line", "[study]") {
         {{"study", "drift", "--parts", "chronicle,retell"}, "there is no part 'retell'"},
         {{"study", "cache", "--parts", "text,both,texts"},
          "the parts are text, recall, written, both, zoo, zoo_recall"},
+        {{"study", "cache", "--methods", "snapkv,snapkw"}, "there is no such cache policy"},
         {{"study", "tasks", "--limit", "0"}, "--limit"},
         {{"study", "tasks", "--prompts", scratch / "nowhere"}, "nowhere"},
         {{"study", "drift", "--prompts", RL_SOURCE_DIR "/engine", "--limit", "1"}, "chronicle.jsonl"},
@@ -576,6 +577,12 @@ TEST_CASE("study cache: accuracies are those of runs, and a second call makes no
     const Table table = read_csv(scratch / "out/recall.csv");
     CHECK(table.rows.size() == 5 * 11); // the oracle is asked of given answers alone
     CHECK(read_csv(scratch / "out/written.csv").rows.size() == 4 * 10);
+    study({"cache", "--device", "cpu", "--parts", "zoo_recall", "--methods", "h2o,streaming_llm", "--limit",
+           "1", "--prompts", scratch / ".", "--out", scratch / "some"});
+    const Table some = read_csv(scratch / "some/zoo_recall.csv");
+    CHECK(some.rows.size() == 1 + 2 * 4);
+    for (const char* method : {"full", "h2o", "streaming_llm"})
+        CHECK(some.at(row_of(some, {method}), "policy") == method);
     write_file(scratch / "given.txt", answer);
     const int budget = 10; // a fourth of the prompt's 42 tokens
     for (const bool streaming : {false, true}) {

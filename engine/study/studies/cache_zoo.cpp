@@ -52,7 +52,8 @@ CachePolicyConfig with_share(std::string_view method, int64_t prompt, int64_t sh
     settings.set("budget", static_cast<double>(entries) - settings.value("last_tokens") -
                                settings.value("episode_window"));
     settings.set("partial", static_cast<double>(entries));
-    settings.set("choose", 1); // by budget
+    settings.set("choose", 1);   // by budget
+    settings.set("margin", 1e6); // by the limit, however far below the best one
     for (const char* key : {"window", "stabilizers", "floor", "page"})
         settings.at_most(key, part);
     settings.at_most("interval", most_interval);

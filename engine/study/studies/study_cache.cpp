@@ -75,6 +75,8 @@ public:
         : m_options(options)
         , m_kept(options.traces) {
         check_parts(options, parts);
+        for (const std::string& method : options.methods)
+            static_cast<void>(cache_policy_defaults(method, "--methods")); // throws
     }
 
     StudyResult run() {
@@ -500,6 +502,11 @@ private:
 
     // --- every method ---
 
+    /// The full cache always is: the others are compared with it.
+    [[nodiscard]] bool is_asked_for(const std::string& method) const {
+        return m_options.methods.empty() || method == "full" ||
+               std::ranges::find(m_options.methods, method) != m_options.methods.end();
+    }
     /// The methods of these rows that have all their files, with the digests of those; a note names the others.
     /// \param policy  of a configuration, whose it is  \param aids  told what was read, once for each method that has files
     std::map<std::string, CachePolicyConfig>
@@ -510,7 +517,9 @@ private:
         std::vector<std::string> missing;
         for (const ZooRow& row : rows) {
             const std::string& method = row.config.policy;
-            if (found.contains(method) || std::ranges::find(missing, method) != missing.end()) continue;
+            if (!is_asked_for(method) || found.contains(method) ||
+                std::ranges::find(missing, method) != missing.end())
+                continue;
             policy(config) = row.config;
             try {
                 if (!find_cache_method(method)->files.empty()) aids(method, read_policy_aids(config, pair));

@@ -29,7 +29,9 @@ struct StudyOptions {
     int32_t mc_samples = 0;         ///< of study landscape: MC rows a cell; 0: none are measured
     bool student_given = false;     ///< base.student_dir was asked for; else it is the bundled one
     std::vector<std::string> parts; ///< which tables (names as in the study's header); empty = all
-    std::filesystem::path traces;   ///< folder: every run is saved there as a trace; empty = none
+    std::vector<std::string>
+        methods; ///< of study cache: in the tables of every method these alone, and full; empty = all
+    std::filesystem::path traces; ///< folder: every run is saved there as a trace; empty = none
     /// \param done  share of the runs, 0..1
     std::function<void(double done, const std::string& what)> progress;
 };

@@ -65,6 +65,7 @@ TEST_CASE("every method that can be compared has its budgets, and none keeps mor
                     CHECK(value("budget") + value("last_tokens") + value("episode_window") == entries);
                 CHECK(value("window") <= entries / 4);
                 CHECK(value("floor") <= entries / 4);
+                if (policy.policy == "infinigen") CHECK((value("limit") == 0.25 && value("margin") == 1e6));
             }
             // Checked as the program checks what people set.
             CHECK(cache_policy_from_json(to_json(policy), "a test") == policy);
