@@ -61,6 +61,7 @@ struct PolicyNeeds {
         false; ///< attention that a given text will pay, in a run that keeps everything (policy oracle)
     /// Each step, before attention: its queries after RoPE as the layer below lets one expect them
     bool guessed_query = false;
+    bool guess_own_norm = false; ///< of it: normalised as the layer does, and not as the one below
     /// So many tokens behind the prompt (its last ones again, in turns) are read in a pass of their own by the model that decodes, and shown
     /// as a future is; their entries are dropped
     int64_t pseudo_tokens = 0;

@@ -1,6 +1,7 @@
 // InfiniGen: everything stays; a step reads the entries that its query will match, guessed one layer early, so that they could be
 // fetched from slow memory while the layer below still runs.
-//   guess    q' = what the layer's queries would be if its input were that of the layer below
+//   guess    q' = what the layer's queries would be if its input were that of the layer below, as that one normalises it (`own_norm`: as
+//            the layer itself does; ours)
 //   axes     orthonormal directions of a query head in which its queries are not correlated; the `channels` share of them with the
 //            largest sum of |q| over the prompt's last queries is its own
 //   score[j] = (q' on these axes) . (k_j on these axes) / sqrt(d), maximum of the group
@@ -32,11 +33,15 @@ public:
         , m_dense_layers(values.whole("dense_layers"))
         , m_profile_queries(values.whole("profile_queries"))
         , m_turned(values.flag("turned"))
+        , m_own_norm(values.flag("own_norm"))
         , m_context(context)
         , m_axes(static_cast<size_t>(context.layers * context.heads)) {}
 
     [[nodiscard]] PolicyNeeds needs() const override {
-        return {.edits = false, .prompt_queries = m_profile_queries, .guessed_query = true};
+        return {.edits = false,
+                .prompt_queries = m_profile_queries,
+                .guessed_query = true,
+                .guess_own_norm = m_own_norm};
     }
 
     void read_prompt(const PromptView& view, CacheEditor&) override {
@@ -138,7 +143,7 @@ private:
 
     double m_margin, m_limit;
     int64_t m_channels, m_dense_layers, m_profile_queries;
-    bool m_turned;
+    bool m_turned, m_own_norm;
     PolicyContext m_context;
     std::vector<std::vector<float>> m_axes; ///< [layers * heads]: [channels, head_dim]; empty: all
     HeadPositions m_chosen;
@@ -170,7 +175,11 @@ CacheMethod cache_method_list::infinigen() {
         dense,
         profile_queries(64),
         flag("turned", "Turned",
-             "Directions are the principal ones of a head's queries; off: channels as they are.", true)};
+             "Directions are the principal ones of a head's queries; off: channels as they are.", true),
+        flag("own_norm", "Own norm",
+             "The guess is normalised as its layer does it; off (published): as the layer below does, whose "
+             "input it is.",
+             false)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<InfiniGen>(values, context);

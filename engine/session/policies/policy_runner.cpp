@@ -207,7 +207,7 @@ void PolicyRunner::foresee(const LlamaModel& model, const KvCache& cache, std::s
                            std::span<const int32_t> given) {
     RL_ASSERT(m_prompt != nullptr && cache.length() == m_context.prompt_length);
     RL_ASSERT(std::ssize(prompt) == m_context.prompt_length);
-    m_guess.emplace(model);
+    m_guess.emplace(model, m_needs.guess_own_norm);
     std::vector<int32_t> tokens;
     if (m_needs.future) tokens.assign(given.begin(), given.end());
     const auto again = prompt.last(static_cast<size_t>(std::min(m_needs.pseudo_tokens, std::ssize(prompt))));

@@ -562,9 +562,10 @@ public:
         : m_settings(settings)
         , m_frequencies(at::tensor(rope_frequencies(config), at::kFloat).to(at::kDouble)) {
         for (int64_t layer = 0; layer < config.num_layers; ++layer)
-            m_projections.push_back(
-                weights.at("model.layers." + std::to_string(layer) + ".self_attn.q_proj.weight")
-                    .to(at::kDouble));
+            for (const auto& [name, into] :
+                 {std::pair("self_attn.q_proj", &m_projections), std::pair("input_layernorm", &m_norms)})
+                into->push_back(weights.at("model.layers." + std::to_string(layer) + "." + name + ".weight")
+                                    .to(at::kDouble));
     }
 
     void prompt(const PlainLayer& view) override {
@@ -606,8 +607,10 @@ public:
 private:
     void score(const PlainLayer& view, int64_t kv_head) {
         const int64_t n = view.n(), d = view.k.size(2);
-        const at::Tensor raw =
-            at::matmul(m_projections[static_cast<size_t>(view.layer)], m_below).view({view.heads, d});
+        const auto layer = static_cast<size_t>(view.layer);
+        const at::Tensor input =
+            m_settings.own_norm ? m_below / m_norms[layer - 1] * m_norms[layer] : m_below;
+        const at::Tensor raw = at::matmul(m_projections[layer], input).view({view.heads, d});
         const at::Tensor angle = m_frequencies * static_cast<double>(n - 1);
         const auto halves = raw.chunk(2, 1);
         const at::Tensor q = at::cat({halves[0] * angle.cos() - halves[1] * angle.sin(),
@@ -639,6 +642,7 @@ private:
     PlainInfiniGen m_settings;
     at::Tensor m_frequencies;
     std::vector<at::Tensor> m_projections; ///< of each layer, [heads * d, hidden]
+    std::vector<at::Tensor> m_norms;       ///< of each layer, [hidden]
     std::map<std::pair<int64_t, int64_t>, at::Tensor> m_axes;
     at::Tensor m_below;
     std::vector<int64_t> m_counts; ///< of the KV heads of this layer

@@ -93,7 +93,7 @@ plain_lookahead_kv(int64_t budget, const GateWeights& gate, const ModelConfig& c
 struct PlainInfiniGen {
     double alpha = 1, limit = 0.3;
     int64_t channels = 2, queries = 30;
-    bool turned = true;
+    bool turned = true, own_norm = false;
 };
 /// It projects queries of a layer from the input of the layer below.
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_infinigen(const PlainInfiniGen& settings,

@@ -298,11 +298,13 @@ TEST_CASE("InfiniGen guesses and reads as its definition does, step by step",
                                    {"limit", s.limit},
                                    {"channels", channels},
                                    {"profile_queries", static_cast<double>(s.queries)},
-                                   {"turned", s.turned ? 1.0 : 0.0}}),
+                                   {"turned", s.turned ? 1.0 : 0.0},
+                                   {"own_norm", s.own_norm ? 1.0 : 0.0}}),
             [&](const Plain& model) { return plain_infinigen(s, model.config, model.weights); }, true);
     };
     both({.alpha = 0.05, .limit = 0.3, .channels = 2, .queries = 30}, 0.25);
     both({.alpha = 0.02, .limit = 0.9, .channels = 3, .queries = 12, .turned = false}, 0.5);
+    both({.alpha = 0.05, .limit = 0.3, .channels = 2, .queries = 30, .own_norm = true}, 0.25);
 }
 
 TEST_CASE("MPCache evicts once and reads what its definition reads, step by step",
