@@ -319,8 +319,9 @@ SavedEntries CodedPool::save(int64_t kv_head, std::span<const int64_t> positions
         std::vector<std::byte*> places;
         std::vector<int32_t> blocks;
         for (const int64_t position : positions) {
-            const CodedPlace& place =
-                of.halves[half].places[static_cast<size_t>(place_of(of.positions, position))];
+            const int64_t at = place_of(of.positions, position);
+            RL_ASSERT(at >= 0);
+            const CodedPlace& place = of.halves[half].places[static_cast<size_t>(at)];
             if (place.is_row()) {
                 slots.push_back(place.row);
                 places.push_back(to);

@@ -20,8 +20,8 @@ struct ZooRow {
 /// Every method of the registry that can be compared on a text of `prompt` tokens whose end is read under it, `full` first: with a half to a
 /// sixteenth of the prompt's entries, or with codes of 8, 4 and 2 bits. Parameters other than budgets are the defaults, but what a method keeps
 /// in any case (a window, the last tokens) is a quarter of the budget at most, evictions come every 16 steps at most, and InfiniGen reads as much as
-/// its limit allows. Rows of two prompts
-/// have the same methods and budgets in the same order. Left out are those that read what they do not hold, which costs time and no entries.
+/// its limit allows. Rows of two prompts have the same methods and budgets in the same order. Left out are those that read what they do not hold,
+/// which costs time and no entries.
 [[nodiscard]] std::vector<ZooRow> zoo_rows(int64_t prompt);
 
 /// The same methods, each once, for runs that write `tokens` behind a prompt, `full` first: with an eighth of all entries, or where a method thins the
